@@ -11,7 +11,7 @@ import os
 from types import TracebackType
 from typing import Any, TYPE_CHECKING
 
-from osc_ros.client.backend import ArmObstacles, Backend
+from osc_ros.client.backend import ArmObstacles, Backend, place_text
 from osc_ros.client.client_recording import Recording
 from osc_ros.client.gripper import GRIPPER, Gripper
 from osc_ros.client.motions import Motions
@@ -64,9 +64,17 @@ class Arm(Motions):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self.joint_names = backend.joint_names
-        self.gripper, self.obstacles = Gripper(backend), ArmObstacles(backend)
+        self.gripper, self.obstacles = Gripper(self._backend), ArmObstacles(self._backend)
         self.simulation: Simulation | None = getattr(backend, 'arm', None)
         self._recording: Recording | None = None
+
+    def __repr__(self) -> str:
+        try:
+            state = self.state()
+        except OscError as error:
+            return f'<Arm: {error}>'
+        return (f"<Arm with the joints {', '.join(self.joint_names)}; tip at "
+                f'{place_text(state.pose)}; speed override {self.speed_override:g} %>')
 
     @classmethod
     def simulated(cls, robot: str | os.PathLike[str] = 'panda', base: str = '', tip: str = '',
@@ -83,9 +91,9 @@ class Arm(Motions):
         base, tip : str
             Names of links; required for a URDF.
         **options
-            `q` (n,), the joint positions at the start; `settings` of the law; `clearance`, an
-            `osc_ros.Clearance`, or True for that of a robot that comes with osc_ros: the arm keeps
-            clear of itself and of `obstacles`; `hand`, the names of
+            `q` (n,), the joint positions at the start; `settings` of the law; `clearance`, a
+            margin [m] or True for a robot that comes with osc_ros, or an `osc_ros.Clearance`: the
+            arm keeps clear of itself and of `obstacles`; `hand`, the names of
             two finger joints (default: those of panda and fr3; (): no gripper); parameters of
             `osc_ros.Simulation`, such as `rate` and `show`, and of `osc_ros.sim.Plant`, such as
             `wall` and `friction`.

@@ -8,8 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+import os
+from threading import current_thread, local, RLock
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 import warnings
 
 import numpy as np
@@ -22,24 +25,42 @@ from osc_ros.control.accepted import bounded_twist, duration_text, OUTSIDE, requ
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.limits.attached import thing_shapes, with_attached
-from osc_ros.control.reasons import Reason
+from osc_ros.control.reasons import Reason, TITLES
 from osc_ros.control.setpoint.arrival import Arrival, REACHED
 from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Settings, with_first_task
+from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.task import Stiffness, Target, Task
-from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError, InputWarning
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
+NO_CLEARANCE = ('the arm does not keep clear of obstacles: give clearance=0.03 [m] when you open '
+                'it; over ROS, set the parameter clearance.margin')
 CLOSED = 'this arm was closed: open a new one, such as with osc_ros.Arm.simulated(…) as arm'
+
+
+OTHER_PROCESS = ('this Arm belongs to another process, which has forked this one: open an Arm in '
+                 'this process, or command the arm there')
+# Methods of a backend that command a motion, and the commands of an Arm that use them.
+MOTIONS = {'go_to': 'move_to', 'follow_chunk': 'follow', 'move_joints': 'move_joints',
+           'follow_joints': 'follow_joints', 'jog': 'jog', 'hold': 'hold',
+           'set_free_drive': 'free_drive', 'recover': 'recover'}
+# Methods that only read, or wait; they may run while another thread commands.
+READS = {'wait', 'state', 'is_at_goal', 'distance', 'reasons', 'gripper_state', 'listen'}
 
 
 def distance_text(angle: float, distance: float) -> str:
     """Return a text on the distance to a goal, given an angle [rad] and a distance [m]."""
     return f'{1e3 * distance:.1f} mm and {np.degrees(angle):.1f}° are left'
+
+
+def place_text(pose: Array) -> str:
+    """Return a text with the position of a pose (4, 4)."""
+    return ' '.join(f'{0.0 + round(x, 3):.3f}' for x in pose[:3, 3].tolist()) + ' m'
 
 
 def joint_text(names: tuple[str, ...], way: Array) -> str:
@@ -51,7 +72,7 @@ def joint_text(names: tuple[str, ...], way: Array) -> str:
 def warn(text: str) -> None:
     """Warn that a command was changed, unless the text is empty."""
     if text:
-        warnings.warn(text, InputWarning, stacklevel=4)
+        warnings.warn(text, InputWarning, stacklevel=5)
 
 
 def timeout_error(text: str, backend: Backend) -> ArmTimeoutError:
@@ -87,6 +108,14 @@ class ArmState:
         the controller's estimate, NaN without one.
 
     """
+
+    def __repr__(self) -> str:
+        fastest = float(np.abs(self.qd).max())
+        return (f'ArmState at {self.time:.3f} s: tip at {place_text(self.pose)}, '
+                f'{1e3 * np.linalg.norm(self.error[3:]):.1f} mm and '
+                f'{np.degrees(np.linalg.norm(self.error[:3])):.1f}° from its set-point; '
+                f"joints at {' '.join(f'{0.0 + round(x, 3):g}' for x in self.q.tolist())} rad "
+                f'(m), up to {fastest:.2g} rad/s (m/s)')
 
     time: float
     q: Array
@@ -142,6 +171,15 @@ class Backend(Protocol):
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench (6,) along the force-controlled axes."""
 
+    def use_axes(self, axes: tuple[str, ...]) -> None:
+        """Control 'motion' or 'force' along six axes of the task, or leave them 'free'."""
+
+    def set_free_drive(self, is_on: bool) -> None:
+        """Let a hand guide the arm, or hold it again where it is."""
+
+    def keeps_clear(self) -> bool:
+        """Whether the arm keeps clear of obstacles."""
+
     def use_gains(self, spring: Stiffness | None) -> None:
         """Give the tip the stiffness of `spring`, or, with None, its original gains again."""
 
@@ -179,6 +217,13 @@ class Backend(Protocol):
     def gripper_state(self) -> GripperState:
         """Return the newest state of the gripper."""
 
+    @property
+    def speed_override(self) -> float:
+        """Speed of all motions relative to their own [%]; see `Law.speed_override`."""
+
+    def set_speed_override(self, percent: float) -> None:
+        """Set `speed_override`."""
+
     def hold(self) -> None:
         """Stop as fast as the limits allow, and hold the pose."""
 
@@ -212,6 +257,53 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Release the resources of the backend."""
+
+
+class SharedBackend:
+    """
+    A backend for several threads of the process that has made it: one command at a time.
+
+    It has the methods of the backend, and remembers which thread commanded the newest motion.
+
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend, self._process = backend, os.getpid()
+        self._lock = getattr(backend, 'lock', None) or RLock()
+        self._newest, self._own = (0, ''), local()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the backend; ArmError in another process."""
+        if os.getpid() != self._process:
+            raise ArmError(OTHER_PROCESS)
+        if name in READS:
+            return getattr(self._backend, name)
+        with self._lock:
+            found = getattr(self._backend, name)
+        if not callable(found):
+            return found
+
+        @wraps(found)
+        def command(*arguments: Any, **options: Any) -> Any:
+            with self._lock:
+                answer = found(*arguments, **options)
+                if name in MOTIONS:
+                    self._newest = self._newest[0] + 1, (
+                        f"{MOTIONS[name]} in the thread '{current_thread().name}'")
+                    self._own.number = self._newest[0]
+                return answer
+        return command
+
+    def number(self) -> int:
+        """Number of the newest motion of this thread; of any thread if this has none."""
+        return int(getattr(self._own, 'number', self._newest[0]))
+
+    def require_newest(self, number: int) -> None:
+        """Raise ArmError if another motion has replaced that of a number."""
+        newest, what = self._newest
+        if newest != number:
+            self._own.number = newest
+            raise ArmError(f"{TITLES['replaced']}: {what}")
 
 
 class LawBackend(ABC):
@@ -253,6 +345,35 @@ class LawBackend(ABC):
     def state(self) -> ArmState:
         """Return the newest state; see `Backend`."""
 
+    _led: Settings | None = None  # settings before free drive
+
+    def keeps_clear(self) -> bool:
+        """Whether the arm keeps clear of obstacles; see `Backend`."""
+        return self._law.settings.clearance is not None
+
+    def use_axes(self, axes: tuple[str, ...]) -> None:
+        """Control motion or force along the axes of the tip; see `Backend`."""
+        self._require_led()
+        self._use(with_first_task(replace(self._law.settings, joints=None), axes=axes))
+
+    def set_free_drive(self, is_on: bool) -> None:
+        """Let a hand guide the arm, or hold it again; see `Backend`."""
+        settings = self._law.settings
+        if is_on and self._led is None:
+            led = replace(settings, joints=None)
+            self._use(FreeDrive().applied_to(led))
+            self._led = led
+        elif not is_on and self._led is not None:
+            self._use(replace(self._led, clearance=settings.clearance))
+            self._led = None
+        self._arrival.clear()
+
+    def _require_led(self) -> None:
+        """Raise InputError in free drive, in which the settings are those of guiding."""
+        if self._led is not None:
+            raise InputError('the arm is in free drive and follows the hand: call '
+                             'free_drive(False) first')
+
     def _require_open(self) -> None:
         if not self._is_open:
             raise ArmError(CLOSED)
@@ -268,6 +389,7 @@ class LawBackend(ABC):
 
     def _lead(self, joints: JointDrive | None) -> None:
         """Let the joints follow motions of their own, or, with None, the tip its targets."""
+        self._require_led()
         settings = self._law.settings
         if (settings.joints is None) != (joints is None):
             self._use(replace(settings, joints=joints))
@@ -373,6 +495,8 @@ class ArmObstacles(MutableMapping[str, Obstacle]):
         """Add or move several obstacles at once."""
         found = {name: one for given in (*changes, named) for name, one in given.items()}
         self._backend.change_obstacles(found)
+        if found and not self._backend.keeps_clear():
+            warnings.warn(NO_CLEARANCE, InputWarning, stacklevel=3)
 
     def clear(self) -> None:
         """Remove all obstacles at once."""

@@ -5,14 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import warnings
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.client.backend import ArmState, Backend, missed_text, timeout_error
+from osc_ros.client.backend import (
+    ArmState,
+    Backend,
+    missed_text,
+    SharedBackend,
+    timeout_error,
+)
 from osc_ros.client.inputs import (
     chunk_times,
     finite,
@@ -27,7 +33,7 @@ from osc_ros.client.inputs import (
 from osc_ros.control.accepted import require_turn
 from osc_ros.control.setpoint.arrival import Stall
 from osc_ros.control.tasks.pose_error import pose_error
-from osc_ros.control.tasks.task import Stiffness
+from osc_ros.control.tasks.task import AXES, Stiffness
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
 from osc_ros.errors import ArmWarning, InputError
@@ -35,13 +41,15 @@ from osc_ros.model.validation import require_compact
 
 Array = NDArray[np.float64]
 
-TIMEOUT = 30.0  # default time-out [s]
+TIMEOUT = 30.0  # default time-out at full speed [s]
+SLOWEST = 10.0  # the default time-out gets no longer below this speed override [%]
 # Reasons of an arm that can go on through its joints, and of one that must not.
 BLOCKING = {'limits', 'singular'}
-PASSING = {'moves', 'waits'}  # reasons that say nothing of the cause
+PASSING = {'moves', 'waits', 'speed'}  # reasons that say nothing of the cause
 HELD = {'obstacle', 'contact', 'torque', 'replaced', 'free drive', 'watchdog'}
 CREEPING = 0.2  # largest speed of the joints of a stuck arm [rad/s, m/s]
 CLEAR = 0.2  # distance from joint limits that a detour prefers [rad, m]
+MOTION = AXES[0]
 FARTHEST = 3600.0  # from the observation of a chunk to the present state [s]
 
 
@@ -49,7 +57,7 @@ class Motions:
     """The commands of `osc_ros.Arm`."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend, self._home = backend, backend.state().q.copy()
+        self._backend, self._home = SharedBackend(backend), backend.state().q.copy()
         self._has_goal = False  # whether the last command has set a goal
 
     # state
@@ -89,10 +97,32 @@ class Motions:
         T[:3, :3] = Rotation.from_rotvec(vector).as_matrix() @ T[:3, :3]
         return T
 
+    @property
+    def speed_override(self) -> float:
+        """
+        Speed of all motions relative to their own, 0 to 100 [%]; 0: the arm holds.
+
+        >>> arm.speed_override = 10                                 # doctest: +SKIP
+
+        It acts at once on every motion, also one in progress, and lasts: see doc/targets.md. A
+        real arm starts with one at which the tip has at most 0.1 m/s and 0.3 rad/s.
+
+        Raises
+        ------
+        InputError
+            The number is not 0, or 1 to 100.
+
+        """
+        return float(self._backend.speed_override)
+
+    @speed_override.setter
+    def speed_override(self, percent: float) -> None:
+        self._backend.set_speed_override(percent)
+
     # motions
 
     def move_to(self, pose: ArrayLike, duration: float | None = None, wait: bool = True,
-                timeout: float = TIMEOUT, speed: float | None = None,
+                timeout: float | None = None, speed: float | None = None,
                 through_joints: bool = True) -> ArmState:
         """
         Move the tip to a pose, and return the state there.
@@ -109,8 +139,8 @@ class Motions:
             set-point determine it, with an InputWarning if it is too short.
         wait : bool
             Whether to wait until the tip has reached the pose.
-        timeout : float
-            Longest time to wait for the arrival [s].
+        timeout : float, optional
+            Longest time to wait for the arrival [s]; default: 30 s, longer with a speed override.
         speed : float, optional
             Mean speed of the tip [m/s], in place of `duration`; at most the limits' speed. It
             does not slow a rotation about the tip. InputError for ten times the limit.
@@ -142,7 +172,7 @@ class Motions:
         """
         if duration is not None:
             duration = positive('duration', duration, LONGEST)
-        timeout = positive('timeout', timeout)
+        timeout = self._timeout(timeout) if wait else TIMEOUT
         goal = goal_pose(pose, now := self.state())
         if speed is not None:
             if duration is not None:
@@ -168,14 +198,13 @@ class Motions:
             if not told and names - PASSING:
                 told.append(missed_text('the arm comes no nearer to its goal', self._backend,
                                         reasons))
-                warnings.warn(told[0], ArmWarning, stacklevel=6)
+                warnings.warn(told[0], ArmWarning, stacklevel=7)
             return False
 
-        has_ended = self._backend.wait(
-            lambda: self._backend.is_at_goal() or is_stuck(), timeout)
+        has_ended = self._wait(lambda: self._backend.is_at_goal() or is_stuck(), timeout)
         if has_ended and not self._backend.is_at_goal():
             self._detour(goal, end)
-            has_ended = self._backend.wait(self._backend.is_at_goal, _left(end, self.state()))
+            has_ended = self._wait(self._backend.is_at_goal, _left(end, self.state()))
         return self._arrived(has_ended, timeout)
 
     def _detour(self, goal: Array, end: float) -> None:
@@ -191,7 +220,7 @@ class Motions:
                          timeout=_left(end, self.state()))
         self._backend.go_to(goal, None)
 
-    def wait(self, timeout: float = TIMEOUT) -> ArmState:
+    def wait(self, timeout: float | None = None) -> ArmState:
         """
         Wait until the arm has reached the goal of the last command; return the state then.
 
@@ -206,11 +235,28 @@ class Motions:
             See `move_to`.
 
         """
-        timeout = positive('timeout', timeout)
+        timeout = self._timeout(timeout)
+        self._backend.require_newest(self._backend.number())
         if not self._has_goal:
             raise InputError('there is no goal to wait for: accepted after move_to, move_joints '
                              'and follow (after jog and hold, sleep lets time pass)')
-        return self._arrived(self._backend.wait(self._backend.is_at_goal, timeout), timeout)
+        return self._arrived(self._wait(self._backend.is_at_goal, timeout), timeout)
+
+    def _wait(self, until: Callable[[], bool], timeout: float) -> bool:
+        """Call `Backend.wait`; ArmError if another thread replaces the motion of this one."""
+        backend, number = self._backend, self._backend.number()
+
+        def is_over() -> bool:
+            backend.require_newest(number)
+            return until()
+
+        return bool(backend.wait(is_over, timeout))
+
+    def _timeout(self, given: float | None) -> float:
+        """Return a time-out [s]; default: TIMEOUT at full speed."""
+        if given is not None:
+            return positive('timeout', given)
+        return 100.0 * TIMEOUT / max(self._backend.speed_override, SLOWEST)
 
     def _arrived(self, is_at_goal: bool, timeout: float) -> ArmState:
         """Return the state at the goal; raise if the goal was not reached."""
@@ -273,7 +319,7 @@ class Motions:
         return message
 
     def move_joints(self, q: ArrayLike | Mapping[str, float], duration: float | None = None,
-                    speed: float | None = None, wait: bool = True, timeout: float = TIMEOUT
+                    speed: float | None = None, wait: bool = True, timeout: float | None = None
                     ) -> ArmState:
         """
         Move the joints so that all arrive together, and return the state there.
@@ -307,13 +353,13 @@ class Motions:
             duration = positive('duration', duration, LONGEST)
         if speed is not None:
             speed = positive('speed', speed)
-        timeout = positive('timeout', timeout)
+        timeout = self._timeout(timeout) if wait else TIMEOUT
         self._backend.move_joints(joint_goal(q, self._backend.joint_names), duration, speed)
         self._has_goal = True
         return self.wait(timeout) if wait else self.state()
 
     def home(self, duration: float | None = None, speed: float | None = None, wait: bool = True,
-             timeout: float = TIMEOUT) -> ArmState:
+             timeout: float | None = None) -> ArmState:
         """
         Move the joints to the posture that the arm had when it was opened; see `move_joints`.
 
@@ -377,14 +423,55 @@ class Motions:
             self._backend.jog(twist)
             self._has_goal = False
 
+    def axes(self, x: str = MOTION, y: str = MOTION, z: str = MOTION, rx: str = MOTION,
+             ry: str = MOTION, rz: str = MOTION) -> None:
+        """
+        Control 'motion' or 'force' along the axes x y z and about them, or leave them 'free'.
+
+        >>> arm.axes(z='force')                                     # doctest: +SKIP
+        >>> arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])        # press down with 10 N
+        >>> arm.axes()                                              # only motion again
+
+        The axes are those of the base, or of `Task.frame`. Along an axis of force without a
+        wrench the arm gives way like a damper.
+
+        Raises
+        ------
+        InputError
+            Another word; free drive.
+
+        """
+        given = rx, ry, rz, x, y, z
+        for axis, kind in zip(('rx', 'ry', 'rz', 'x', 'y', 'z'), given):
+            if kind not in AXES:
+                raise InputError(f"axis {axis} is {kind!r}: must be one of {', '.join(AXES)}")
+        self._backend.use_axes(given)
+
+    def free_drive(self, is_on: bool = True) -> None:
+        """
+        Let a hand guide the arm; with False, the arm holds where it is then.
+
+        >>> arm.free_drive(True)                                    # doctest: +SKIP
+        >>> input('guide the arm, then press Enter')
+        >>> arm.free_drive(False)
+
+        Raises
+        ------
+        InputError
+            The controller refuses.
+
+        """
+        self._backend.set_free_drive(bool(is_on))
+        self._has_goal = False
+
     def set_wrench(self, wrench: ArrayLike) -> None:
         """
         Apply a wrench (6,) to the environment along the force-controlled axes [N·m, N].
 
         >>> arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])              # doctest: +SKIP
 
-        The settings of the task (`Task.axes`), or the controller's parameters `translation.axes`
-        and `rotation.axes`, select these axes.
+        `axes` selects these axes, or the settings of the task (`Task.axes`), or the controller's
+        parameters `translation.axes` and `rotation.axes`.
 
         Raises
         ------

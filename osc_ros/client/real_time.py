@@ -27,7 +27,12 @@ from osc_ros.client.robots import (
 )
 from osc_ros.collision.obstacles import Obstacle
 from osc_ros.compile.compiled import on_demand
-from osc_ros.control.accepted import bounded_stiffness, require_reach
+from osc_ros.control.accepted import (
+    bounded_stiffness,
+    checked_override,
+    joint_duration_text,
+    require_reach,
+)
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.limits.clearance import Clearance
@@ -48,7 +53,7 @@ from osc_ros.loop.engine import ACTIVE, IDLE
 from osc_ros.loop.process.channel import Record
 from osc_ros.loop.process.link import LoopError, LoopProcess
 from osc_ros.loop.process.process import ArmEngine
-from osc_ros.loop.process.process_start import Start, System
+from osc_ros.loop.process.process_start import careful_override, careful_text, Start, System
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.loop.session import Session
 from osc_ros.loop.startup import CHECKS, NOTE
@@ -62,6 +67,7 @@ POST_PERIOD = 0.005  # period at which events and states are taken from the loop
 REPORTS = 50.0  # rate of the errors of the tip, and of the checks of the distance to the goal [Hz]
 RESUMES = 1.0  # time on the arm's clock after which a reaction is an error of a waiting call [s]
 SILENCE = 5.0  # longest time between two states [s]
+PATIENCE = 1.0  # longest time in which `recover` waits for the end of a cause [s]
 SYSTEM = System()
 LOGGER = logging.getLogger('osc_ros')
 
@@ -85,7 +91,7 @@ class RealTimeBackend(LawBackend):
     def __init__(self, robot: str | os.PathLike[str], hardware: str, values: Mapping[str, Any],
                  links: tuple[str, str], settings: Settings | None = None,
                  startup_check: str = 'certain', system: System = SYSTEM,
-                 clearance: Clearance | bool = False) -> None:
+                 clearance: Clearance | float | bool = False) -> None:
         if startup_check not in CHECKS:
             raise InputError(f"startup_check is '{startup_check}': accepted is one of "
                              + ', '.join(CHECKS))
@@ -120,6 +126,7 @@ class RealTimeBackend(LawBackend):
     def _begin(self, startup_check: str) -> None:
         """Activate the loop, and start the thread."""
         self._news, self._startup_check = Condition(), startup_check
+        self._process = os.getpid()
         self._reported = np.zeros(6), np.full(3, np.nan)  # error and force of the newest report
         self._arrival, self._checked = Arrival(), -np.inf
         self._trouble, self._dropped, self._read = '', '', 0
@@ -128,6 +135,10 @@ class RealTimeBackend(LawBackend):
         self._held: tuple[float, str] = np.inf, ''
         self._listener: Callable[[ArmState], None] | None = None
         self._loop.request(requests.set_report_period, 1.0 / REPORTS)
+        if self.description.clock != 'simulated':
+            careful = careful_override(self._original)
+            self.set_speed_override(careful)
+            LOGGER.warning('%s (arm.speed_override = 100)', careful_text(careful))
         self._activate()
         self._thread = Thread(target=self._spin, name='osc_ros client', daemon=True)
         self._thread.start()
@@ -303,7 +314,9 @@ class RealTimeBackend(LawBackend):
     def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
         """Move the joints to a goal; see `Backend`."""
         self._lead(JointDrive())
-        self._command(requests.move_joints, goal, duration, speed)
+        found = self._command(requests.move_joints, goal, duration, speed)
+        if duration is not None and not self._request(requests.status).waits:
+            warn(joint_duration_text(duration, found, self.speed_override))
 
     def follow_joints(self, times: Array, positions: Array) -> None:
         """Move the joints through positions; see `Backend`."""
@@ -321,7 +334,8 @@ class RealTimeBackend(LawBackend):
         require_reach(self.robot, self._first, poses[:, :3, 3])
         start = self._loop.time + LEAD
         entry = chunk_entry(observed_at + times, poses, observed_at, self._set_point(start),
-                            start, self._first.limits)
+                            start, self._first.limits,
+                            speed=0.01 * self._loop.request(requests.speed_override))
         self._follow(entry.path, start)
         warn(entry.warning)
         return str(entry)
@@ -333,6 +347,7 @@ class RealTimeBackend(LawBackend):
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
+        self._require_led()
         if spring is not None and (inertia := self._request(requests.inertia)) is not None:
             status = self._request(requests.status)
             axes = LinkAxes(self.robot, self._first.frame).at(self._loop.q)[:3, :3] if (
@@ -368,6 +383,17 @@ class RealTimeBackend(LawBackend):
         state: GripperState = self._request(ArmEngine.gripper_state)
         return state
 
+    @property
+    def speed_override(self) -> float:
+        """Speed of all motions relative to their own [%]; see `Backend`."""
+        self._require_open()
+        return float(self._loop.request(requests.speed_override))
+
+    def set_speed_override(self, percent: float) -> None:
+        """Set the speed override; see `Backend`."""
+        self._require_open()
+        self._loop.request(requests.set_speed_override, checked_override(percent))
+
     def hold(self) -> None:
         """Stop; see `Backend`."""
         self._command(requests.hold)
@@ -388,6 +414,10 @@ class RealTimeBackend(LawBackend):
             self._news.wait(POST_PERIOD)
         if self._loop.mode == ACTIVE:
             is_done, text = self._loop.request(requests.release)
+            patience = monotonic() + PATIENCE
+            while not is_done and monotonic() < patience:  # the cause may be about to end
+                self._news.wait(POST_PERIOD)
+                is_done, text = self._loop.request(requests.release)
             if not is_done:
                 raise ArmError(text)
         else:
@@ -435,7 +465,7 @@ class RealTimeBackend(LawBackend):
 
     def close(self) -> None:
         """Bring the arm to rest, and end the process and the thread."""
-        if not self._is_open:
+        if not self._is_open or os.getpid() != self._process:  # a fork must not end the loop
             return
         self._is_open = False
         atexit.unregister(self.close)

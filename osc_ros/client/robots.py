@@ -60,15 +60,20 @@ def model_of(robot: str | os.PathLike[str], base: str, tip: str
     return urdf, Robot.from_urdf(urdf, base, tip)
 
 
-def clearance_of(robot: str | os.PathLike[str], given: Clearance | bool) -> Clearance | None:
+def clearance_of(robot: str | os.PathLike[str], given: Clearance | float | bool
+                 ) -> Clearance | None:
     """
     Return the clearance for the option `clearance` of `Arm.simulated`, and its robot.
 
-    InputError is raised for True if there are no shapes of this robot.
+    A number is the margin [m]. InputError is raised for True or a number if there are no shapes
+    of this robot.
 
     """
     if given is True:
         return Clearance.of(shape_model(str(robot)))
+    if isinstance(given, (int, float)) and given:
+        return Clearance.of(shape_model(str(robot)), margin=float(given))
     if given is not False:
-        require_type('clearance', given, Clearance, 'an osc_ros.Clearance, True or False')
+        require_type('clearance', given, Clearance, 'a margin in m such as 0.03, an '
+                     'osc_ros.Clearance, True or False')
     return given or None

@@ -26,6 +26,7 @@ from osc_ros.errors import ArmError, ArmTimeoutError, InputError, require_type
 
 ANSWERED = 2.0  # longest time until a service or a command is answered [s]
 CHANGED = 10.0  # longest time until a service that changes settings answers [s]
+PATIENCE = 1.0  # longest time in which `recover` waits for the end of a cause [s]
 STOPPING = 2.0  # longest time in which an arm comes to rest [s]
 STARTING = 30.0  # longest time until a service that starts or recovers the arm answers [s]
 START = ('start one: `ros2 launch osc_ros simulation.launch.py` simulates an arm; without ros2, '
@@ -174,7 +175,7 @@ class Services:
         if label == 'busy':
             raise ArmTimeoutError(f'{self.advice()}; {START}')
         if label == 'active':
-            return self.trigger('release')
+            return self._release()
         if label == 'unconfigured':  # a new connection to the arm has no error
             self._change('configure', Transition.TRANSITION_CONFIGURE)
         elif self._clients['recover'].service_is_ready():  # only osc_arm has this service
@@ -183,6 +184,20 @@ class Services:
             self.trigger('release')
         self._change('activate', Transition.TRANSITION_ACTIVATE)
         return 'activated: the law controls the arm, and holds its pose'
+
+    def _release(self) -> str:
+        """Release latched watchdogs; wait up to PATIENCE for the end of their causes."""
+        deadline = monotonic() + PATIENCE
+        while True:
+            try:
+                return self.trigger('release')
+            except ArmTimeoutError:
+                raise
+            except ArmError:
+                if monotonic() > deadline:
+                    raise
+            with self._news:
+                self._news.wait(0.05)
 
     def _recover_arm(self) -> None:
         """Clear the error of the arm; repeat the request while the controller stops the arm."""

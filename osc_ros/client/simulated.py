@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 import os
+from threading import RLock
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from osc_ros.client.robots import (
     TOLERANCE,
 )
 from osc_ros.collision.obstacles import NEW, Obstacle
-from osc_ros.control.accepted import bounded_stiffness, require_reach
+from osc_ros.control.accepted import bounded_stiffness, joint_duration_text, require_reach
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.limits.clearance import Clearance
@@ -60,7 +62,7 @@ class SimulatedBackend(LawBackend):
 
     def __init__(self, robot: str | os.PathLike[str], base: str, tip: str,
                  q: ArrayLike | None = None, settings: Settings | None = None,
-                 hand: tuple[str, ...] | None = None, clearance: Clearance | bool = False,
+                 hand: tuple[str, ...] | None = None, clearance: Clearance | float | bool = False,
                  **options: Any) -> None:
         require_options('Arm.simulated', options, (
             'settings', 'hand', 'clearance', *option_names()))
@@ -72,6 +74,7 @@ class SimulatedBackend(LawBackend):
         if clear is not None:
             settings = replace(settings or Settings.of(found), clearance=clear)
         law = Law(found, settings)
+        self.lock = RLock()  # of law and plant
         self._hand = hand_of(urdf_text(urdf), hand) if hand else None
         self.arm = Simulation(urdf, law, q, **self._furnished(options))
         self.joint_names: tuple[str, ...] = law.robot.joint_names
@@ -163,8 +166,11 @@ class SimulatedBackend(LawBackend):
     def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
         """Move the joints to a goal; see `Backend`."""
         self._lead(JointDrive())
-        self._law.move_joints(goal, duration, speed)
+        law = self._law
+        found = law.move_joints(goal, duration, speed)
         self._begin()
+        if not law.waits:  # otherwise `found` includes the time until the motion begins
+            warn(joint_duration_text(duration, found, law.speed_override))
 
     def follow_joints(self, times: Array, positions: Array) -> None:
         """Move the joints through positions; see `Backend`."""
@@ -189,6 +195,7 @@ class SimulatedBackend(LawBackend):
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         law = self._law
+        self._require_led()
         if spring is not None:
             spring, text = bounded_stiffness(spring, np.asarray(np.linalg.inv(law.inertia())),
                                              law.level().axes, law.period)
@@ -211,6 +218,15 @@ class SimulatedBackend(LawBackend):
         """Return the state of the gripper; see `Backend`."""
         return self._require_hand().state(self.arm.plant)
 
+    @property
+    def speed_override(self) -> float:
+        """Speed of all motions relative to their own [%]; see `Backend`."""
+        return self._law.speed_override
+
+    def set_speed_override(self, percent: float) -> None:
+        """Set the speed override; see `Backend`."""
+        self._law.speed_override = percent
+
     def hold(self) -> None:
         """Stop; see `Backend`."""
         self._law.stop()
@@ -223,16 +239,21 @@ class SimulatedBackend(LawBackend):
     def reasons(self) -> list[Reason]:
         """Return the reasons why the arm is not at its goal; see `Backend`."""
         law = self._law
-        return reasons(law.robot, self._first, figures_of(law), self._goal)
+        with self.lock:
+            return reasons(law.robot, self._first, figures_of(law), self._goal)
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
         """Simulate until a condition holds; see `Backend`."""
         end = self._state.time + timeout - 0.5 * self.arm.period
-        while not until():
-            if self._state.time >= end:
-                return False
-            self._advance()
-        return True
+        while True:
+            with self.lock:
+                if until():
+                    return True
+                if self._state.time >= end:
+                    return False
+                self._require_open()
+                self._advance()
+            sleep(0)  # another thread may command now
 
     def listen(self, listener: Callable[[ArmState], None] | None) -> None:
         """Call a function with every state; see `Backend`."""
@@ -240,6 +261,7 @@ class SimulatedBackend(LawBackend):
 
     def close(self) -> None:
         """Close the window and the law."""
-        self._is_open = False
-        self.arm.close()
-        self.arm.law.close()
+        with self.lock:
+            self._is_open = False
+            self.arm.close()
+            self.arm.law.close()

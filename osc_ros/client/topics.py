@@ -37,6 +37,8 @@ from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, Services, START
 from osc_ros.collision.obstacles import changed_obstacles, Obstacle
+from osc_ros.control.accepted import checked_override
+from osc_ros.control.goals import TOO_SHORT
 from osc_ros.control.limits.attached import require_moving
 from osc_ros.control.reasons import KEY, Reason, TITLES, UNEXPLAINED, watchdog_reason
 from osc_ros.control.safety.sample import continuous_joints
@@ -58,7 +60,8 @@ REPORTED = 2.5  # longest time between two diagnostics of a controller [s]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
-TOUCH, SPEED = 'obstacles.touch', 'target.translation.speed'
+TOUCH, SPEED, MARGIN = 'obstacles.touch', 'target.translation.speed', 'clearance.margin'
+OVERRIDE = 'speed_override'
 BACK = 10_000_000  # time between the two markers that give a velocity [ns]
 SAME_JOINT = 2e-3  # tolerance for a joint at its goal [rad, m]
 SAME = 1e-6  # tolerance for equal times [s] and equal entries of poses
@@ -164,7 +167,7 @@ class TopicBackend:
         self.joint_names: tuple[str, ...] = ()
         self._names: list[str] = []  # names in the joint states
         self._order: list[int] = []
-        self._is_open = True
+        self._is_open, self._process = True, os.getpid()
         context = shared_context()
         self._node = rclpy.create_node(
             f'osc_client_{os.getpid()}_{id(self) % 100000}', context=context,
@@ -478,8 +481,14 @@ class TopicBackend:
         names = [name for name, value in zip(self.joint_names, goal) if np.isfinite(value)]
         values = goal[np.isfinite(goal)].tolist()
         if duration is not None:
-            self._send('joint_trajectory', _trajectory(names, [duration], [values]), goal=goal)
-            return
+            try:
+                self._send('joint_trajectory', _trajectory(names, [duration], [values]), goal=goal)
+                return
+            except InputError as error:
+                if TOO_SHORT not in str(error):
+                    raise
+                warn(f'duration {duration:g} s is too short: {TOO_SHORT}'
+                     + str(error).partition(TOO_SHORT)[2])
         self._send('target_joint', JointState(
             name=names, position=values, velocity=[] if speed is None else [speed] * len(names)),
             goal=goal)
@@ -514,6 +523,15 @@ class TopicBackend:
         self._publishers['target_posture'].publish(
             JointState(name=list(self.joint_names), position=q.tolist()))
 
+    def keeps_clear(self) -> bool:
+        """Whether the arm keeps clear of obstacles; see `Backend`."""
+        return bool(self.services.parameters([MARGIN])[MARGIN])
+
+    def use_axes(self, axes: tuple[str, ...]) -> None:
+        """Control motion or force along the axes of the tip; see `Backend`."""
+        self._require_open()
+        self.services.set_parameters({'rotation.axes': axes[:3], 'translation.axes': axes[3:]})
+
     def set_free_drive(self, is_on: bool) -> str:
         """
         Switch free drive on or off; return the message of the controller.
@@ -521,10 +539,12 @@ class TopicBackend:
         Raises InputError if the controller refuses.
 
         """
+        self._require_open()
         answer = self.services.call('free_drive', SetBool.Request(data=is_on), CHANGED)
         self._motion.label = ''
         if not answer.success:
             raise InputError(f"the controller '{self._name}' says: {answer.message}")
+        self._motion.since = np.inf
         return str(answer.message)
 
     def description(self) -> str:
@@ -568,6 +588,17 @@ class TopicBackend:
         """Return the state of the gripper; see `Backend`."""
         self._require_open()
         return self._gripper.state()
+
+    @property
+    def speed_override(self) -> float:
+        """Speed of all motions relative to their own [%]; see `Backend`."""
+        self._require_open()
+        return float(self.services.parameters([OVERRIDE])[OVERRIDE])
+
+    def set_speed_override(self, percent: float) -> None:
+        """Set the speed override; see `Backend`."""
+        self._require_open()
+        self.services.set_parameters({OVERRIDE: checked_override(percent)})
 
     def hold(self) -> None:
         """Stop; see `Backend`."""
@@ -660,7 +691,7 @@ class TopicBackend:
 
     def close(self) -> None:
         """End the thread and the node."""
-        if not self._is_open:
+        if not self._is_open or os.getpid() != self._process:  # a fork has no thread to join
             return
         self._listener, self._is_open = None, False
         atexit.unregister(self.close)

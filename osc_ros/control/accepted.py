@@ -22,6 +22,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 TURN = 2.0 * math.pi
+FULL_SPEED = 100.0  # speed override without effect [%]
 MANY = 10.0  # ratio to the accepted value from which another unit is likely
 SAME = 1e-3  # relative difference up to which a duration is the commanded one
 OUTSIDE = 'outside of the workspace box: the nearest position inside is used'
@@ -50,6 +51,20 @@ def require_reach(robot: Robot, task: Task, positions: Array) -> None:
     raise ReachError(f"goal {positions[k].tolist()} m of '{link}' is {away[k]:.4g} m from the "
                      f'first joint: accepted is at most {most:.4g} m, the sum of the link '
                      f'lengths{hint}', float(away[k]), most)
+
+
+def checked_override(percent: float) -> float:
+    """Return a speed override [%]; InputError if it is not 0, or 1 to 100."""
+    try:
+        found = float(percent)
+    except (TypeError, ValueError):
+        raise InputError(f'speed override {percent!r}: must be a number, 0 to 100 %') from None
+    if 0.0 < found < 1.0:
+        raise InputError(f'speed override {found:g} %: must be 0, or 1 to 100 % (give '
+                         f'{100.0 * found:g} for {found:g} of the full speed)')
+    if not 0.0 <= found <= FULL_SPEED:
+        raise InputError(f'speed override {found:g} %: must be 0 to 100 %')
+    return found
 
 
 def bounded_twist(twist: Array, limits: TargetLimits) -> tuple[Array, str]:
@@ -107,6 +122,15 @@ def duration_text(duration: float, present: Target, goal: Array, limits: TargetL
         return ''
     return (f'duration of {duration:.3g} s is too short for the limits of the set-point: '
             f'{offset.end:.3g} s is used')
+
+
+def joint_duration_text(duration: float | None, found: float, override: float) -> str:
+    """Return a text if a motion of the joints takes `found` [s], longer than given; else ''."""
+    if duration is None or not override or (
+            found * override / FULL_SPEED <= (1.0 + SAME) * duration):
+        return ''
+    return (f'duration {duration:g} s is too short for the limits of the joints: the motion takes '
+            f'{found:.3g} s')
 
 
 def bounded_stiffness(spring: Stiffness, mobility: Array, axes: Array, period: float

@@ -220,20 +220,20 @@ class CompiledLaw:
         """Bounds (3, n) of planned motions of the joints, see `joint_drive.motion_bounds`."""
         return motion_bounds(self.settings.limits, self.settings.joints or JointDrive())
 
-    def joint_leash(self, motion: JointMotion | None) -> Array:
+    def joint_pausing(self, motion: JointMotion | None) -> tuple[Array, float]:
         """
-        Lag (n,) at which a motion of the joints pauses [rad, m]; 0: it does not.
+        Lag (n,) at which a motion of the joints pauses [rad, m], 0: it does not; and its ramp [s].
 
-        It is 0 without a joint drive, and for joints that the motion leads beyond their limits for
-        a while, because it began there: they cannot follow, and it must come back.
+        The lag is 0 without a joint drive, and for joints that the motion leads beyond their
+        limits for a while, because it began there: they cannot follow, and it must come back.
 
         """
         drive = self.settings.joints
         if drive is None or motion is None:
-            return 0.0 * self._rest
+            return 0.0 * self._rest, (drive or JointDrive()).ramp
         lower, upper = self.robot.position_limits.T
         least, most = motion.extremes
-        return np.where((least < lower) | (most > upper), 0.0, drive.leash)
+        return np.where((least < lower) | (most > upper), 0.0, drive.leash), drive.ramp
 
     @property
     def least_inertia(self) -> Array | None:
@@ -465,7 +465,7 @@ class CompiledLaw:
         is not finite.
 
         """
-        put_targets(self._parts.guides, time, self._parts.tasks)
+        put_targets(self._parts.guides, time, 1.0, self._parts.tasks)
         put_axes(self._turning, q, self._parts.tasks)
         return self.tick.torques(friction, posture, time, q, qd, tau)
 

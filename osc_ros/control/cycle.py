@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.collision.obstacles import Obstacles
 from osc_ros.compile.addresses import Integers
+from osc_ros.control.accepted import checked_override
 from osc_ros.control.blending import SetupBlending
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.disturbance_compensation import Report
@@ -176,6 +177,33 @@ class ControlCycle:
     @in_contact.setter
     def in_contact(self, in_contact: bool) -> None:
         self._memory.views[0].in_contact[0] = in_contact
+
+    @property
+    def speed_override(self) -> float:
+        """
+        Speed of all motions relative to their own, 0 to 100 [%]; 0: the set-points stand.
+
+        Every set-point (poses, paths, chunks, streams, twists, joints, posture) moves along its
+        motion in slower time, so the way stays the same. A change takes effect smoothly, also a
+        second one before the first has ended. It lasts, also beyond `hold`. A stop is as short as
+        at 100 %; targets without limits jump as at 100 %. InputError for another number.
+
+        """
+        return 100.0 * float(self._memory.views[0].speed[0])
+
+    @speed_override.setter
+    def speed_override(self, percent: float) -> None:
+        self._memory.views[0].speed[0] = 0.01 * checked_override(percent)
+
+    def lasts(self, duration: float) -> float:
+        """Duration [s] of a motion that takes `duration` [s] at full speed; inf at 0 %."""
+        speed = float(self._memory.views[0].speed[0])
+        return duration / speed if speed > 0.0 else math.inf if duration > 0.0 else 0.0
+
+    @property
+    def left(self) -> float:
+        """Duration of the rest of the paths and joint motions in progress, at full speed [s]."""
+        return max([*(generator.left for generator in self.generators), self._posture.left])
 
     @property
     def posture(self) -> Array:
@@ -559,7 +587,7 @@ class ControlCycle:
         self._blending.end(before)
         if following.settings.leader != before.settings.leader:
             self._posture.hold(self._memory.q.copy())
-        self._posture.pause_beyond(following.joint_leash(self._posture.motion))
+        self._posture.pause_beyond(*following.joint_pausing(self._posture.motion))
         self._prepare(following, self._memory.q)
         self._blending.friction.set(following.settings.friction)
         if following.space is not before.space:
@@ -598,7 +626,7 @@ class ControlCycle:
             self._posture.hold(q.copy())
             if following.settings.joints is not None:
                 self._posture.start_from(q, qd, following.joint_bounds)
-        self._posture.pause_beyond(following.joint_leash(self._posture.motion))
+        self._posture.pause_beyond(*following.joint_pausing(self._posture.motion))
         compensation = before.limiter.added.copy()
         self._prepare(following, q)
         now = following.limiter.added

@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
 SLOWEST = 1e-4  # least speed of a motion of the joints [rad/s, m/s]
 TOO_FAST = 2.0  # a speed of more times the limit is likely in another unit
+TOO_SHORT = 'the motion takes at least'  # an error of `follow_joints`
 LONGEST = 1e6  # longest accepted duration of a motion of the joints [s]
 
 
@@ -238,7 +239,8 @@ class CommandedCycle(ControlCycle):
         level, start = self.level(task), now + LEAD
         self._require_ready()
         entry = chunk_entry(times, poses, observed_at, level.generator.predicted_target(start),
-                            start, level.task.limits, joining)
+                            start, level.task.limits, joining,
+                            0.01 * self.speed_override)
         self.follow(entry.path, start, task)
         return entry
 
@@ -253,8 +255,8 @@ class CommandedCycle(ControlCycle):
         for level in self._setup.levels:
             level.generator.add(STOP, -math.inf)
         if self._setup.settings.joints is not None:
-            self._follow_joints(JointMotion.to_goal(
-                self._posture.state, None, self._setup.joint_bounds))
+            self._posture.stop(self._setup.joint_bounds)
+            self._posture.pause_beyond(*self._setup.joint_pausing(self._posture.motion))
         else:
             self._move_posture(self._memory.q)
 
@@ -361,8 +363,9 @@ class CommandedCycle(ControlCycle):
                       ) -> JointMotion:
         """Begin a motion of the set-point of the joints to a goal (n,); return the motion."""
         posture = self._posture
-        bounds, start = self._setup.joint_bounds if bounds is None else bounds, posture.state
+        bounds = self._setup.joint_bounds if bounds is None else bounds
         goal = goal + nearest_turn(goal, posture.now, self.robot)
+        start = posture.slowed_state(bounds)
         motion = JointMotion.to_goal(start, goal, bounds, duration)
         settings = self._setup.settings
         if settings.joints is not None:
@@ -374,12 +377,14 @@ class CommandedCycle(ControlCycle):
     def _follow_joints(self, motion: JointMotion, goal: Array | None = None) -> None:
         """Begin a motion of the set-point of the joints."""
         self._posture.follow(motion, goal)
-        self._posture.pause_beyond(self._setup.joint_leash(motion))
+        self._posture.pause_beyond(*self._setup.joint_pausing(motion))
 
     def move_joints(self, goal: ArrayLike, duration: float | None = None,
                     speed: ArrayLike | None = None) -> float:
         """
         Move the joints to a goal, so that all arrive together; return the duration [s].
+
+        The duration is that at the present speed override.
 
         The settings must have a `JointDrive`:
         `law.change(replace(law.settings, joints=JointDrive()))`. Its bounds, and the torque
@@ -410,10 +415,11 @@ class CommandedCycle(ControlCycle):
         bounds = motion_bounds(self.settings.limits, drive, fastest)
         if self._is_early():
             self._defer('joints', -math.inf, None, 'move_joints', np.array(goal), duration, speed)
-            return self._blending.left + JointMotion.to_goal(
-                self._at_rest, wanted, bounds, duration or 0.0).duration
+            return self._blending.left + self.lasts(JointMotion.to_goal(
+                self._at_rest, wanted, bounds, duration or 0.0).duration)
         margins = self._setup.limiter.table[LOWER:UPPER + 1]
-        return self._move_posture(np.clip(wanted, *margins), bounds, duration or 0.0).duration
+        return self.lasts(
+            self._move_posture(np.clip(wanted, *margins), bounds, duration or 0.0).duration)
 
     def require_joint_goal(self, goal: ArrayLike, speed: ArrayLike | None, held: Array
                            ) -> tuple[Array, Array]:
@@ -477,12 +483,13 @@ class CommandedCycle(ControlCycle):
         """
         State (3, n) of the set-point of the joints, and their goals (n,).
 
-        If the joints do not lead yet, the measured positions, at rest.
+        It is the state as at full speed. If the joints do not lead yet, it is the measured
+        positions, at rest.
 
         """
         if self._setup.settings.joints is None:
             return self._at_rest, self._memory.q.copy()
-        return self._posture.state, self._posture.wanted
+        return self._posture.full_speed_state, self._posture.wanted
 
     def joint_path(self, state: Array, wanted: Array, times: ArrayLike, positions: ArrayLike,
                    velocities: ArrayLike | None = None, accelerations: ArrayLike | None = None
@@ -509,18 +516,19 @@ class CommandedCycle(ControlCycle):
         """
         Begin a motion from `joint_path` now, from the state that the set-point has now.
 
-        Return the duration [s]. For errors see `follow_joints`.
+        Return the duration at the present speed override [s]. For errors see `follow_joints`.
 
         """
         self._require_joints()
         if self._is_early():
             self._defer('joints', -math.inf, None, 'follow_joint_path', motion)
-            return self._blending.left + motion.duration
+            return self._blending.left + self.lasts(motion.duration)
         posture = self._posture
-        require_within(motion.begin_at(posture.state), self.robot, self.settings.limits.velocity,
+        start = posture.slowed_state(self._setup.joint_bounds)
+        require_within(motion.begin_at(start), self.robot, self.settings.limits.velocity,
                        posture.now)
         self._follow_joints(motion)
-        return motion.duration
+        return self.lasts(motion.duration)
 
     @property
     def _at_rest(self) -> Array:
@@ -537,16 +545,18 @@ class CommandedCycle(ControlCycle):
         wanted += nearest_turn(wanted, state[0], self.robot)
         bounds = self._latest.joint_bounds
         bounds[0] = self.settings.limits.velocity
+        is_early = self._is_early()
+        state = state if is_early else self._posture.slowed_state(bounds)
         motion = JointMotion.to_goal(state, wanted, bounds, duration)
         if motion.duration > duration + SHORTEST:
-            raise InputError(f'the motion takes at least {motion.duration:.3g} s within the '
+            raise InputError(f'{TOO_SHORT} {motion.duration:.3g} s within the '
                              'limits of speed and acceleration: accepted is that or more, and not '
                              f'{duration:g} s')
-        if self._is_early():
+        if is_early:
             self._defer('joints', -math.inf, None, 'reach_joints', duration, goal)
-            return self._blending.left + motion.duration
+            return self._blending.left + self.lasts(motion.duration)
         self._follow_joints(motion)
-        return motion.duration
+        return self.lasts(motion.duration)
 
     def approach_joints(self, q: Array) -> JointApproach | None:
         """Way from q (n,) to the goal of the joints; None without a joint drive."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.collision.obstacles import Obstacle
+from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
 from osc_ros.control.limits.clearance import Near
@@ -159,6 +160,7 @@ class Figures(NamedTuple):
     compensates_friction, is_free : bool
         Whether the law compensates friction; whether the arm is in free drive.
     around : Surroundings
+    speed_override : float [%]
 
     """
 
@@ -183,6 +185,7 @@ class Figures(NamedTuple):
     compensates_friction: bool
     is_free: bool
     around: Surroundings
+    speed_override: float
 
 
 def figures_of(law: Law) -> Figures:
@@ -205,7 +208,7 @@ def figures_of(law: Law) -> Figures:
         Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
                     solved.weakest()),
         law.external_report(), law.gravity, settings.friction is not None,
-        settings.free is not None, Surroundings.of(law))
+        settings.free is not None, Surroundings.of(law), law.speed_override)
 
 
 class Reason(NamedTuple):
@@ -546,6 +549,10 @@ RULES = (
          lambda case: 'the arm lags by more than '
          f'{case.task.limits.leash[1]:g} m or {case.task.limits.leash[0]:g} rad',
          lambda case: 'remove the other causes, or, if there are none, move more slowly', True),
+    Rule('speed', 'motions are slowed', lambda case: case.figures.speed_override < FULL_SPEED,
+         lambda case: f'the speed override is {case.figures.speed_override:g} %',
+         lambda case: 'raise it: arm.speed_override = 100, parameter speed_override, or the '
+         'page'),
     Rule('moves', 'the arm still moves',
          lambda case: np.isfinite(case.figures.qd).all() and (
              np.abs(case.figures.qd).max() > CREEPS),

@@ -403,11 +403,19 @@ class Engine:
         self.asks = False
         try:
             self.law.end_blend()
+            waited = self.law.waits
             self.law.plan()
+            if waited and not self.law.waits:  # motions that have waited may have begun
+                self.renew_target_timeout()
         except OscError as error:
             self._post('dropped', f'target dropped: {error}')
         except Exception as error:  # of any kind: the commands must not stop
             self.fail(f'{type(error).__name__}: {error}')
+
+    def renew_target_timeout(self) -> None:
+        """Let the time-out of targets begin at the end of the motions in progress, if any."""
+        if (left := self.law.left) > 0.0:
+            self.guard.reset_timeout(STALE_TARGET, self.law.lasts(left))
 
     def _report(self, done: Answered) -> None:
         self._post('report', done.stamp, done.pose.copy(), done.error.copy(), done.F.copy(),

@@ -23,7 +23,7 @@ from osc_ros.control.reasons import Figures, figures_of
 from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.setpoint.arrival import Approach, JointApproach
 from osc_ros.control.setpoint.joint_motion import JointMotion
-from osc_ros.control.setpoint.set_point_generator import Motion
+from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.stamps import require_timely, SOON, start_of
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.impedance import Impedance, TANK
@@ -222,7 +222,10 @@ def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
         stamp = max(stamp, now)
     start = start_of(stamp, now)
     inside = engine.law.follow(motion, start, task)
-    engine.guard.reset_timeout(STALE_TARGET, max(0.0, _end_of(motion, start) - now))
+    # a time-out of a twist counts in real time, a motion takes longer at a lower speed override
+    left = max(0.0, _end_of(motion, start) - now)
+    engine.guard.reset_timeout(STALE_TARGET, left if isinstance(motion, TwistGoal)
+                               else start - now + engine.law.lasts(left - (start - now)))
     return inside
 
 
@@ -316,6 +319,18 @@ def reach_joints(engine: Engine, duration: float, goal: Array) -> float:
 def set_gravity(engine: Engine, gravity: Array) -> None:
     """Set gravity (3,) [m/s²], which `Law.checked_gravity` has checked."""
     engine.law.use_gravity(gravity)
+
+
+@journaled
+def set_speed_override(engine: Engine, percent: float) -> None:
+    """Set the speed of all motions, 0 to 100 [%]; see `Law.speed_override`."""
+    engine.law.speed_override = percent
+    engine.renew_target_timeout()
+
+
+def speed_override(engine: Engine) -> float:
+    """Return the speed override [%]."""
+    return engine.law.speed_override
 
 
 # obstacles

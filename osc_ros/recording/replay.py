@@ -33,7 +33,7 @@ _ENGINE = {'activate', 'deactivate', 'leave', 'use_setup', 'refuse', 'fail', 'lo
            'learn_contact'}
 _REQUESTS = {'hold', 'release', 'set_present', 'follow', 'set_wrench', 'set_impedance',
              'set_measured_wrench', 'set_posture', 'move_joints', 'follow_joints', 'reach_joints',
-             'set_gravity', 'set_obstacles', 'set_delay'}
+             'set_gravity', 'set_obstacles', 'set_delay', 'set_speed_override'}
 SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are not reported as events
 
 

@@ -38,7 +38,7 @@ from osc_ros.errors import (
 )
 from osc_ros.hardware.contract import Description
 from osc_ros.loop.engine import Engine
-from osc_ros.loop.process.process_start import Start
+from osc_ros.loop.process.process_start import careful_override, Start
 from osc_ros.model.files import ROBOTS, shipped_urdf
 from osc_ros.model.urdf import pair
 from ros_arm import client_over_ros, HOME
@@ -849,6 +849,11 @@ def test_usual_settings_fit_an_arm_that_compensates_gravity_and_limits_its_torqu
     simulated, _ = Start('mujoco', {}, '', robot, None, 'sweep', None).settings_for(
         Description('an arm', robot.joint_names, 2e-3, clock='simulated'))
     assert (simulated.tasks[0].gains.natural_frequency == 20.0).all()
+    tasks = settings.tasks[0], replace(settings.tasks[0], limits=osc_ros.TargetLimits(
+        speed=[1.0, 2.0], acceleration=[5.0, 5.0], jerk=[50.0, 50.0]))
+    for task, percent in zip(tasks, (10.0, 5.0)):  # a real arm starts slowly
+        assert careful_override(replace(settings, tasks=(task,))) == percent
+        assert (0.01 * percent * task.limits.speed <= (0.3, 0.1)).all()
 
 
 def test_robots_of_the_client_are_those_of_the_package():

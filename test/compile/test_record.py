@@ -419,7 +419,7 @@ def test_targets_between_two_plans_follow_from_their_records_to_the_last_bit(kin
         for _ in range(1000):
             time += PERIOD if rng.random() < 0.99 else rng.choice([0.0, 0.5, -0.1])
             guide.views[1].is_open[0] = 0.0
-            motion.put_target(*guide.records, time, row)
+            motion.put_target(*guide.records, time, 1.0, row)
             found.append((row.tobytes(), guide.records[1].tobytes()))
         runs.append(found)
     assert runs[0] == runs[1]
@@ -436,7 +436,7 @@ def test_numbers_of_a_motion_never_make_a_kernel_leave_its_arrays():
         guide = copied(guide)
         guide.views[1].is_open[0] = 0.0
         for k in range(30):
-            motion.put_target(*guide.records, 5.2 + PERIOD * k, row)
+            motion.put_target(*guide.records, 5.2 + PERIOD * k, 1.0, row)
             guide.views[1].is_open[0] = 0.0
             used += np.isfinite(row[:16]).all()
     assert used > 1000 and not row[28:].any()

@@ -198,9 +198,11 @@ def test_path_is_followed_between_its_points():
     times = np.linspace(0.5, 3.0, 40)
     share = (0.5 - 0.5 * np.cos(np.pi * (times - 0.0) / 3.0))[:, None]
     arm.law.follow_joints(times, READY + share * (GOAL - READY))
-    worst = [0.0]
-    run(3.3, lambda: worst.append(float(np.abs(arm.law.joints.now - arm.plant.q).max())))
-    assert max(worst) < 5e-3
+    lags = []
+    run(3.3, lambda: lags.append(float(np.abs(arm.law.joints.now - arm.plant.q).max())))
+    blended = round(arm.law.settings.blend_time / PERIOD) + 50
+    assert max(lags[blended:]) < 2e-3
+    assert max(lags) < 1e-2  # the torques still blend, and the path begins on time
     np.testing.assert_allclose(arm.plant.q, GOAL, atol=1e-3)
 
 

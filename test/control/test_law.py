@@ -208,7 +208,7 @@ def test_posture_that_is_asked_for_again_and_again_steps_no_torque_and_is_reache
 
 def test_posture_outside_the_limits_of_a_joint_is_refused_by_name():
     arm = Arm()
-    with pytest.raises(InputError, match="'panda_joint2'.* 100.*accepted.*-1.76"):
+    with pytest.raises(InputError, match="'panda_joint2'.* 100.*must be -1.76"):
         arm.law.set_posture([0.0, 100.0, 0.0, -1.0, 0.0, 1.0, 0.0])
     with pytest.raises(InputError, match='accepted.* 7 '):
         arm.law.set_posture([np.nan] * 7)

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from attacked import Attacked, home, robot_of
+from driven import Driven
 from foreign import ForeignPlant
 from hardware import ARMS
 from osc_ros import Clearance, InputError, JointDrive, Law, Robot, shipped_shapes
 from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.safety.supervision import STALE_TARGET
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
@@ -336,6 +338,30 @@ def test_goals_for_settings_that_wait_are_reached():
     np.testing.assert_allclose(plant.pose()[:3, 3], pose[:3, 3], atol=2e-3)
 
 
+def test_goal_that_waits_has_the_speed_override_that_is_set_meanwhile():
+    arm = Driven(wall=False).run(0.1)
+    engine, law = arm.engine, arm.law
+    for kind in 'spring', 'joints':
+        engine.use_setup(law.new_setup(KINDS[kind](arm.robot, law.settings)),
+                         engine.guard.settings)
+        arm.run(0.02)
+    goal = arm.plant.q + 0.3
+    assert law.waits
+    requests.move_joints(engine, goal, None, None)
+    requests.set_speed_override(engine, 20.0)
+    fastest, ends = 0.0, []
+    while law.waits or law.joints.is_moving:
+        arm.run(0.02)
+        fastest = max(fastest, float((np.abs(law.joints.state[1])
+                                      / law.setup.joint_bounds[0]).max()))
+        ends.append(engine.guard.last_feed(STALE_TARGET))
+        assert len(ends) < 1000
+    assert 0.1 < fastest < 0.201
+    assert ends[-1] == pytest.approx(arm.plant.time, abs=0.5)
+    arm.run(0.5)
+    np.testing.assert_allclose(arm.plant.q, goal, atol=5e-3)
+
+
 def test_joint_goal_pose_and_mode_in_one_period_end_at_the_pose():
     law, plant = moving('panda', 'usual', 1.0, 2)
     k = run_on(law, plant, 0, 0.6)
@@ -453,9 +479,11 @@ class Fuzzed(Attacked):
                 engine, TwistGoal(twist, engine.time + rng.uniform(0.1, 1.0)), 0.0, 'tip'),
             'joints': lambda: requests.move_joints(
                 engine, engine.q + rng.uniform(-1.0, 1.0, n), None, None),
-            'points': lambda: requests.follow_joints(
-                engine, np.array([1.0, 2.0]), engine.q + rng.uniform(-0.4, 0.4, (2, n)), None,
-                None),
+            'points': lambda: requests.follow_joints(engine, self.law.joint_path(
+                *requests.joint_set_point(engine), np.array([1.0, 2.0]),
+                engine.q + rng.uniform(-0.4, 0.4, (2, n)))),
+            'override': lambda: requests.set_speed_override(
+                engine, rng.choice([0.0, 1.0, 10.0, 50.0, 100.0])),
             'posture': lambda: requests.set_posture(engine, engine.q + rng.uniform(-0.5, 0.5, n)),
             'impedance': lambda: requests.set_impedance(engine, Impedance(
                 rng.choice([5.0, 200.0, 2000.0], 6)), 'tip'),

@@ -125,13 +125,17 @@ def test_motions_of_the_joints_are_computed_again_to_the_last_bit(begins_at):
                          run.engine.guard.settings)
     run.run(0.1)
     requests.move_joints(run.engine, run.engine.q + 0.3, None, None)
-    run.run(0.2)
+    run.run(0.1)
+    requests.set_speed_override(run.engine, 20.0)
+    run.run(0.1)
     requests.renew_journal(run.engine)  # another segment begins in motion
     planned = run.law.joint_path(*requests.joint_set_point(run.engine), [0.5, 0.9],
                                  run.engine.q + np.array([[0.1], [0.0]]))
     run.run(0.02)
     requests.follow_joints(run.engine, planned)
-    run.run(1.0)
+    run.run(0.1)
+    requests.set_speed_override(run.engine, 100.0)
+    run.run(0.9)
     run.engine.use_setup(run.law.new_setup(replace(run.law.settings, joints=None)),
                          run.engine.guard.settings)
     run.run(0.2)
@@ -139,7 +143,8 @@ def test_motions_of_the_joints_are_computed_again_to_the_last_bit(begins_at):
         found = Replay(one).compute()
         assert found.is_identical
         texts = [event.text for event in found.events]
-        assert any('follow_joints' in text for text in texts), texts
+        for name in 'follow_joints', 'set_speed_override':
+            assert any(name in text for text in texts), texts
 
 
 def test_changes_that_wait_are_computed_again_to_the_last_bit():
@@ -155,7 +160,7 @@ def test_changes_that_wait_are_computed_again_to_the_last_bit():
     requests.move_joints(run.engine, run.engine.q + 0.3, None, None)
     assert run.law.waits
     requests.renew_journal(run.engine)  # another segment begins while change and goal wait
-    run.run(1.0)
+    run.run(0.8)
     assert not run.law.waits and run.law.joints.is_moving
     use(joints=None)
     run.run(0.01)

@@ -305,6 +305,17 @@ def hold_in_motion(system):
     system.drift(joints=False)
 
 
+def speed_override(system):
+    """Change the speed override during a motion, again before a change has ended."""
+    _move(system)
+    for _ in range(10):
+        system.hardware.set.call_async(system.request(
+            speed_override=float(system.rng.choice([0.0, 1.0, 10.0, 100.0]))))
+        system.run(float(system.rng.choice([0.01, 0.1, 0.3])))
+    system.hardware.set.call_async(system.request(speed_override=100.0))
+    system.run(0.5)
+
+
 FAULTS = {
     'dropped states': _states('dropped states'),
     'garbled states': _states('garbled states'),
@@ -331,4 +342,5 @@ FAULTS = {
     'limits of position': limits_of_position,
     'retraction': retraction,
     'little torque': little_torque,
+    'speed override': speed_override,
 }

@@ -137,7 +137,8 @@ class Entry(NamedTuple):
 
 
 def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present: Target,
-                start: float, limits: TargetLimits, joining: ChunkBlending = JOINING) -> Entry:
+                start: float, limits: TargetLimits, joining: ChunkBlending = JOINING,
+                speed: float = 1.0) -> Entry:
     """
     Return the path on which the target changes from its motion to the poses of a chunk.
 
@@ -158,6 +159,9 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
         Start of the new motion [s], LEAD after now.
     limits : TargetLimits
         They only lengthen the fade; `path_within` refuses a chunk that itself exceeds the limits.
+    speed : float
+        Speed override, 0 to 1: only this share of the time since the observation has passed for
+        the arm, so fewer poses are skipped.
 
     Raises
     ------
@@ -167,10 +171,14 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
 
     """
     course = Path(times, poses, ends=(None, None))
+    horizon = float(course.times[-1]) - observed_at
+    if observed_at < start and speed < 1.0:
+        course = Path(course.times + (1.0 - speed) * (start - observed_at), poses,
+                      ends=(None, None))
     if start >= course.times[-1]:
         raise LateChunkError(
             f'the chunk is over: its last pose is for {course.times[-1]:.3f} s, it must be later '
-            f'than {start:.3f} s', start - observed_at, float(course.times[-1]) - observed_at)
+            f'than {start:.3f} s', start - observed_at, horizon)
     if observed_at > start:
         raise InputError(f'the observation is of {observed_at:.3f} s: accepted is no later than '
                          f'now, {start:.3f} s')

@@ -40,7 +40,11 @@ RATE = 10.0  # decay rate of the speed if Python is late [1/s]
 LARGEST_LOSS = 0.8
 SLOWING = 0.04  # time constant with which the rate of this time changes [s]
 SETTLED = 1e-9  # deviation of this rate from 1 that is neglected
+# Time constant of a change of the speed override: at full speed it uses half of the default limit
+# of the acceleration, and all of that of the jerk [s].
+CALM = 0.15
 LENGTH = 0.2  # length that weights a rotation of 1 rad like a translation [m]
+SLOWEST_STOP = 0.1  # least speed override for which a stop uses all of the acceleration limit
 SLOWEST = 1e-4  # speed of a path below which the direction of the path counts less [m/s]
 
 HOLD, DRIFT, COAST, PATH = range(4)  # kinds of motions
@@ -63,6 +67,9 @@ PLAN = Table(
     Slot('wakes', (1,), 's', 'stamp from which `SetPointGenerator.plan` has work after a '
          'tick: the start of the next scheduled motion, or of a look whether the arm comes; '
          '-infinite if the target goes on from another pose; infinite: none'),
+    Slot('stops', (1,), '', '1 if this motion only stops: then the speed override does not change '
+         'its rate'),
+    Slot('calm', (1,), 's', 'time constant of a change of the speed override'),
     Slot('reach', (2,), 'rad, m', 'largest errors of the arm before the target waits for it'),
     Slot('knots', (4,), '', 'number of the knots of the path, addresses of their times (m,), '
          'poses (m, 4, 4) and coefficients (m - 1, 6, 6), as integers'))
@@ -82,7 +89,9 @@ STATE = Table(
     Slot('course', (6,), 'rad/s, m/s', 'twist of the last target, if time had not been slowed'),
     Slot('loss', (1,), '', 'acceleration along the path that near pairs took at the last tick, '
          'relative to LARGEST_LOSS; 0 after its use'),
-    Slot('slow', (2,), '1, 1/s', '1 - rate at which the time of the path passes; its derivative'))
+    Slot('slow', (2,), '1, 1/s', '1 - rate at which the time of the path passes; its derivative'),
+    Slot('speed', (3,), '1, 1/s, 1', 'speed override in force, which multiplies this rate; its '
+         'derivative; the speed override that is set'))
 
 PLAN_SIZE, STATE_SIZE = PLAN.size(0), STATE.size(0)
 _plan_views, _state_views = PLAN.views, STATE.views
@@ -209,6 +218,24 @@ def _longest_step(state):
 
 
 @inlined
+def approached(value, slope, wanted, dt, time):
+    """Value and slope after dt [s], critically damped with a time constant [s] to `wanted`."""
+    fade, push = np.exp(-dt / time), slope + (value - wanted) / time
+    return wanted + (value - wanted + push * dt) * fade, (slope - push * dt / time) * fade
+
+
+@inlined
+def advanced_rate(rate, slope, wanted, dt, time):
+    """Rate of a clock, 0 to 1, and its slope, see `approached`; it arrives at `wanted`."""
+    if rate == wanted and slope == 0.0:
+        return rate, slope
+    rate, slope = approached(rate, slope, wanted, dt, time)
+    if abs(rate - wanted) + time * abs(slope) < SETTLED or rate < 0.0 or rate > 1.0:
+        return min(max(wanted if 0.0 <= rate <= 1.0 else rate, 0.0), 1.0), 0.0
+    return rate, slope
+
+
+@inlined
 def _slow_down(plan, state, dt):
     """
     Advance the rate of the time of a path by dt [s], critically damped, and delay the motion.
@@ -226,12 +253,25 @@ def _slow_down(plan, state, dt):
                     plan.begin[0] if plan.begin[0] < np.inf else -np.inf)
         passed = state.now[0] - state.late[0] - begin
         wanted = min(wanted, 2.0) if passed > LONGEST_STEP + SLOWING else 1.0
-    fade, push = np.exp(-dt / SLOWING), state.slow[1] + (before - wanted) / SLOWING
-    state.slow[0] = wanted + (before - wanted + push * dt) * fade
-    state.slow[1] = (state.slow[1] - push * dt / SLOWING) * fade
+    state.slow[0], state.slow[1] = approached(before, state.slow[1], wanted, dt, SLOWING)
     if wanted == 0.0 and abs(state.slow[0]) + SLOWING * abs(state.slow[1]) < SETTLED:
         state.slow[0] = state.slow[1] = 0.0
     state.late[0] += 0.5 * (before + state.slow[0]) * dt
+
+
+@inlined
+def _advance_clock(plan, state, speed, dt):
+    """Delay the motion in a tick of dt [s] by the speed override, 0 to 1, and by near pairs."""
+    before, kind = state.speed[0], plan.kind[0]
+    if kind == HOLD and plan.begin[0] == np.inf:  # nothing moves
+        state.speed[0], state.speed[1] = speed, 0.0
+    else:
+        wanted = before if plan.stops[0] > 0.0 or kind == COAST else speed
+        state.speed[0], state.speed[1] = advanced_rate(before, state.speed[1], wanted, dt,
+                                                       plan.calm[0])
+    passed = 0.5 * (before + state.speed[0]) * dt
+    state.late[0] += dt - passed
+    _slow_down(plan, state, passed)
 
 
 @inlined
@@ -244,9 +284,9 @@ def put_slowed(slow, twist, acceleration):
 
 
 @inlined
-def _went_back(plan, state, time):
+def _went_back(plan, state, time, speed):
     """
-    Set the time of the tick [s]; delay the motion by a pause of the clock, and by near pairs.
+    Set the time of the tick [s]; delay the motion by a pause of the clock, see `_advance_clock`.
 
     Return whether the clock went back by more than LONGEST_BACK.
 
@@ -255,9 +295,11 @@ def _went_back(plan, state, time):
     if step == 0.0:
         return False
     if 0.0 < step <= _longest_step(state):
-        _slow_down(plan, state, step)
+        _advance_clock(plan, state, speed, step)
     elif state.now[0] > -np.inf:
         state.late[0] += step
+    else:
+        state.speed[0], state.speed[1] = speed, 0.0
     state.pace[0], state.now[0] = step, time
     return -np.inf < step < -LONGEST_BACK
 
@@ -278,11 +320,12 @@ def _is_overdue(plan, state):
 def _coast(plan, state):
     """Bring the target to rest from the last tick on, until Python plans."""
     plan.kind[0], plan.since[0], plan.begin[0] = COAST, state.now[0] - state.late[0], np.inf
+    for i in range(6):
+        plan.twist[i] = (1.0 - state.slow[0]) * state.course[i]
     state.slow[0] = state.slow[1] = 0.0
     for i in range(4):
         assign(plan.pose[i], state.pose[i])
-    assign(plan.twist, state.twist)
-    plan.rates[0] = plan.rates[1] = RATE
+    plan.rates[0] = plan.rates[1] = RATE / max(state.speed[0], SLOWEST_STOP)
 
 
 @inlined
@@ -293,31 +336,43 @@ def ahead(state):
 
 
 @inlined
+def clock_after(state, passed):
+    """Time on the clock of the motion [s] when a time [s] has passed since the last tick."""
+    rate = state.speed[0] * (1.0 - state.slow[0])
+    return state.now[0] - state.late[0] + max(rate, 0.0) * passed
+
+
+@inlined
 def _is_due(plan, state):
     """Whether Python must plan before the next tick."""
     soon = state.now[0] + ahead(state)
     return (state.went_back[0] > 0.0 or soon >= plan.wakes[0] or soon > plan.until[0]
-            or soon - state.late[0] >= plan.event[0])
+            or clock_after(state, soon - state.now[0]) >= plan.event[0])
 
 
 @kernel
-def put_target(plan, state, time, row):
+def put_target(plan, state, time, speed, row):
     """
     Write the target at a time [s] on the clock of the states to the state and the task's row.
 
-    `plan` and `state` are records of PLAN and STATE; `row` (AXES or more,) is described in
-    `osc_ros.control.tasks.task_numbers`.
+    `speed` is the speed override, 0 to 1. `plan` and `state` are records of PLAN and STATE; `row`
+    (AXES or more,) is described in `osc_ros.control.tasks.task_numbers`.
 
     """
     plan, at = _plan_views(plan, 0), _state_views(state, 0)
+    at.speed[2] = speed
     if _is_overdue(plan, at):
         _coast(plan, at)
-    if _went_back(plan, at, time):
+    if _went_back(plan, at, time, speed):
         at.went_back[0] = at.is_open[0] = 1.0
     _put_motion(plan, time - at.late[0], at.pose, at.twist, at.acceleration)
     assign(at.course, at.twist)
     if at.slow[0] != 0.0:
         put_slowed(at.slow, at.twist, at.acceleration)
+    for i in range(6):
+        at.acceleration[i] = (at.speed[0] * at.speed[0] * at.acceleration[i]
+                              + at.speed[1] * at.twist[i])
+        at.twist[i] *= at.speed[0]
     for i in range(AXES):  # both begin with pose, twist and acceleration
         row[i] = state[i]
     if plan.kind[0] != HOLD or plan.begin[0] < np.inf or _is_due(plan, at):
@@ -445,9 +500,9 @@ def any_waits(guides):
 @kernel
 def put_motion(plan, slow, now, pose, twist, acceleration):
     """
-    Write the target of a plan at a time on the clock of its motion [s]; see `put_target`.
+    Write the target of a plan at a time on the clock of its motion [s], at full speed.
 
-    `slow` (2,) is that of STATE.
+    See `put_target`; `slow` (2,) is that of STATE.
 
     """
     _put_motion(_plan_views(plan, 0), now, pose, twist, acceleration)
@@ -455,7 +510,7 @@ def put_motion(plan, slow, now, pose, twist, acceleration):
 
 
 @kernel
-def put_targets(guides, time, tasks):
+def put_targets(guides, time, speed, tasks):
     """
     Write the targets of all tasks at a time [s] to their rows (k, …), see `put_target`.
 
@@ -465,4 +520,4 @@ def put_targets(guides, time, tasks):
     _share_loss(guides)
     for i in range(len(tasks)):
         put_target(numbers_at(guides[i, 0], PLAN_SIZE), numbers_at(guides[i, 1], STATE_SIZE),
-                   time, tasks[i])
+                   time, speed, tasks[i])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ from osc_ros.compile.record import Recorded, Slot, Table
 from osc_ros.control.limits.limits import DECELERATION, LOWER, SPEED, UPPER, ZONE
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.joint_motion import joint_state, JointMotion, unit_hint
+from osc_ros.control.setpoint.motion import advanced_rate, SLOWEST_STOP
 from osc_ros.dynamics.algebra.vectors import assign, interval_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -24,7 +26,11 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 TURN, MANY = 2.0 * np.pi, 2.0  # a full turn [rad]; from so many turns on, degrees are likely
-PAUSING = 0.2  # time in which the clock of a motion stops, or starts again [s]
+# Time constant with which the clock of a motion stops while a joint lags, and goes on [s].
+PAUSING = 0.06
+# Time constant of another change of this clock, relative to the time in which a motion reaches its
+# speed: at full speed the change uses at most 0.74 of the acceleration of the motion.
+CALM = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +74,11 @@ SET_POINT = Table(
     Slot('wanted', ('n',), 'rad, m', 'the goal'),
     Slot('is_moving', (1,), '', '1 while a motion is in progress'),
     Slot('elapsed', (1,), 's', 'time on the clock of this motion'),
-    Slot('pace', (1,), '', 'speed of this clock, 0 to 1: it pauses while the arm lags'),
+    Slot('pace', (3,), '1, 1/s, 1', 'speed of this clock, 0 to 1, and its derivative; the speed '
+         'override, which it approaches except while the arm lags'),
+    Slot('calm', (1,), 's', 'time constant of a change of this speed'),
+    Slot('stops', (1,), '', '1 if this motion only stops: then the speed override does not count'),
+    Slot('waits', (1,), '', '1 while a joint lags'),
     Slot('leash', ('n',), 'rad, m', 'lag of a joint at which it pauses; 0: it does not pause'),
     Slot('segments', (3,), '', 'of the motion: number of times, addresses of times and '
          'coefficients of `joint_motion.JointMotion`, as integers'))
@@ -139,14 +149,17 @@ def put_springs(posture, stiffness, damping, q, qd, torque):
 
 
 @inlined
-def advance_posture(record, q, dt):
+def advance_posture(record, q, dt, speed):
     """
-    Advance the set-point along its motion by dt [s].
+    Advance the set-point along its motion by dt [s], with the speed override `speed`, 0 to 1.
 
     Its clock pauses while a joint lags by more than `leash`, and the set-point leads away from it.
 
     """
     at = _views(record, len(q))
+    at.pace[2] = speed
+    if at.is_moving[0] == 0.0:
+        at.pace[0], at.pace[1], at.waits[0] = speed, 0.0, 0.0
     if at.is_moving[0] == 0.0 or dt <= 0.0:
         return
     m, lags = at.segments.view(np.int64)[0], False
@@ -160,17 +173,25 @@ def advance_posture(record, q, dt):
         away = lag_of(q[i], at.now[i], at.wraps[i])
         _, rate, _ = joint_state(coefficients[k, i], (time - times[k]) / duration, duration)
         lags = lags or at.leash[i] > 0.0 and np.abs(away) > at.leash[i] and away * rate > 0.0
-    before, step = at.pace[0], dt / PAUSING
-    pace = max(before - step, 0.0) if lags else min(before + step, 1.0)
+    before, wanted, settling = at.pace[0], speed, at.calm[0]
+    waits = lags or at.waits[0] > 0.0 and before < speed  # until the pace is back
+    if waits:
+        settling = PAUSING
+    if lags:
+        wanted = 0.0
+    elif at.stops[0] > 0.0:
+        wanted = before
+    pace, slope = advanced_rate(before, at.pace[1], wanted, dt, settling)
+    at.pace[0], at.pace[1], at.waits[0] = pace, slope, 1.0 if waits else 0.0
     at.elapsed[0] += 0.5 * (before + pace) * dt
-    at.pace[0], time = pace, min(at.elapsed[0], times[-1])
+    time = min(at.elapsed[0], times[-1])
     k = interval_of(times, time)
     duration = times[k + 1] - times[k]
     for i in range(len(q)):
         at.now[i], rate, bend = joint_state(
             coefficients[k, i], (time - times[k]) / duration, duration)
         at.velocity[i] = pace * rate
-        at.acceleration[i] = pace * pace * bend + (pace - before) / dt * rate
+        at.acceleration[i] = pace * pace * bend + slope * rate
     if time == times[-1]:
         at.is_moving[0] = 0.0
         assign(at.now, at.wanted)
@@ -192,7 +213,10 @@ class PostureSetPoint(Recorded):
     def __init__(self, robot: Robot, q: Array) -> None:
         super().__init__(robot.n)
         self.motion: JointMotion | None = None
-        self.views[0].wraps[:] = continuous_joints(robot)
+        self._next_pace: float | None = None  # pace from the next `follow` on
+        [at] = self.views
+        at.wraps[:], at.pace[0], at.calm[0] = continuous_joints(robot), 1.0, PAUSING
+        at.pace[2] = 1.0
         self.hold(q)
 
     @property
@@ -212,6 +236,35 @@ class PostureSetPoint(Recorded):
         return np.array([at.now, at.velocity, at.acceleration])
 
     @property
+    def full_speed_state(self) -> Array:
+        """State (3, n) at the last tick as at full speed, from which a motion is planned."""
+        [at] = self.views
+        if not self.is_moving or self.motion is None or tuple(at.pace[:2]) == (1.0, 0.0):
+            return self.state
+        if not at.pace[:2].any():  # 0 %, or a pause: the joints rest
+            return at.now * np.array([[1.0], [0.0], [0.0]])
+        return self.motion.at(self.elapsed)
+
+    def slowed_state(self, bounds: Array) -> Array:
+        """
+        State (3, n) like `full_speed_state`, for a motion in `bounds` (3, n).
+
+        While the pace is above the speed override, as in a stop, the next `follow` lowers it as far
+        as the state then stays within the bounds.
+
+        """
+        [at] = self.views
+        self._next_pace = None
+        rate, _, wanted = at.pace.tolist()
+        q, v, a = self.state
+        least = max(float(np.abs(v / bounds[0]).max()),
+                    math.sqrt(float(np.abs(a / bounds[1]).max())), wanted)
+        if not least < rate:
+            return self.full_speed_state
+        self._next_pace = least
+        return np.array([q, v / least, a / least ** 2]) if least else np.array([q, v, a])
+
+    @property
     def is_moving(self) -> bool:
         """Whether a motion is in progress."""
         return bool(self.views[0].is_moving[0])
@@ -219,7 +272,13 @@ class PostureSetPoint(Recorded):
     @property
     def waits(self) -> bool:
         """Whether the motion pauses because a joint lags."""
-        return self.is_moving and bool(self.views[0].pace[0] < 1.0)
+        return self.is_moving and bool(self.views[0].waits[0])
+
+    @property
+    def left(self) -> float:
+        """Duration of the rest of the motion at full speed [s]; 0 without a motion."""
+        return 0.0 if not self.is_moving or self.motion is None else max(
+            0.0, self.motion.duration - self.elapsed)
 
     @property
     def elapsed(self) -> float:
@@ -242,16 +301,27 @@ class PostureSetPoint(Recorded):
     def start_from(self, q: Array, qd: Array, bounds: Array) -> None:
         """Set the set-point to q (n,), qd (n,), and stop within `bounds` (3, n)."""
         self.hold(q)
-        self.views[0].velocity[:] = qd
+        [at] = self.views
+        at.velocity[:], at.pace[0], at.pace[1] = qd, 1.0, 0.0
         self.stop(bounds)
 
-    def pause_beyond(self, leash: Array) -> None:
-        """Set the lag (n,) at which a motion pauses [rad, m]; 0: motions do not pause."""
-        self.views[0].leash[:] = leash
+    def pause_beyond(self, leash: Array, ramp: float) -> None:
+        """
+        Set the lag (n,) at which a motion pauses [rad, m]; 0: motions do not pause.
+
+        `ramp` is the time in which a motion reaches its speed [s].
+
+        """
+        [at] = self.views
+        at.leash[:], at.calm[0] = leash, CALM * ramp
 
     def stop(self, bounds: Array) -> None:
-        """Stop within `bounds` (3, n), see `JointMotion.to_goal`."""
-        self.follow(JointMotion.to_goal(self.state, None, bounds))
+        """Stop within `bounds` (3, n), see `JointMotion.to_goal`, whatever the speed override."""
+        [at] = self.views
+        self._next_pace, rate = None, max(float(at.pace[0]), SLOWEST_STOP)
+        bounds = bounds / np.array([[1.0], [rate ** 2], [rate ** 3]])
+        self.follow(JointMotion.to_goal(self.full_speed_state, None, bounds))
+        at.stops[0] = 1.0
 
     @property
     def wraps(self) -> Array:
@@ -262,9 +332,9 @@ class PostureSetPoint(Recorded):
         """Begin a motion to a goal (n,), which starts at the state of the last tick."""
         [at] = self.views
         at.wanted[:] = motion.end if goal is None else goal
-        at.is_moving[0], at.elapsed[0] = 1.0, 0.0
-        if not at.velocity.any():
-            at.pace[0] = 1.0
+        at.is_moving[0], at.elapsed[0], at.stops[0] = 1.0, 0.0, 0.0
+        if self._next_pace is not None:
+            at.pace[0], at.pace[1], self._next_pace = self._next_pace, 0.0, None
         self.use_motion(motion)
 
     def use_motion(self, motion: JointMotion | None) -> None:

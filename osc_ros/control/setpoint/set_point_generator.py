@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -19,6 +19,8 @@ from osc_ros.control.setpoint.joining import Base, composed, difference, Drift, 
 from osc_ros.control.setpoint.motion import (
     ahead,
     AT_THE_EDGE,
+    CALM,
+    clock_after,
     COAST,
     DRIFT,
     HOLD,
@@ -28,6 +30,7 @@ from osc_ros.control.setpoint.motion import (
     PLAN,
     put_motion,
     put_target,
+    SLOWEST_STOP,
     STATE,
 )
 from osc_ros.control.setpoint.stamps import OLDEST
@@ -146,7 +149,8 @@ class SetPointGenerator(Recorded):
         self._motion: Motion = STOP
         self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
         state.now[0], plan.until[0], plan.bounds[:] = -np.inf, np.inf, _NO_BOX
-        plan.wakes[0] = np.inf
+        plan.wakes[0], plan.calm[0] = np.inf, CALM
+        state.speed[0] = state.speed[2] = 1.0
         self._settle(PoseGoal(pose))
         state.pose[:] = pose
 
@@ -162,7 +166,7 @@ class SetPointGenerator(Recorded):
         """
         guide = cls(pose)
         (plan, state), last = guide.views, before.views[1]
-        state.now[0], state.pace[0] = last.now[0], last.pace[0]
+        state.now[0], state.pace[0], state.speed[2] = last.now[0], last.pace[0], last.speed[2]
         now = float(state.now[0])
         if now > -np.inf and twist.any():
             guide._settle(Drift(pose, np.zeros(6), now), now + COASTED / float(rates.min()))
@@ -202,7 +206,8 @@ class SetPointGenerator(Recorded):
 
     def keep_within(self, limits: TargetLimits) -> None:
         """Set the error at which the target waits for the arm, from the next tick on."""
-        self.views[0].reach[:] = limits.leash_pair
+        [plan, _] = self.views
+        plan.reach[:], plan.calm[0] = limits.leash_pair, _calm(limits)
 
     @property
     def target(self) -> Target:
@@ -287,19 +292,20 @@ class SetPointGenerator(Recorded):
             return limits.inside(motion.pose)
         return motion.poses[-1] if isinstance(motion, Path) else None
 
-    def at(self, time: float, limits: TargetLimits, error: Array | None = None) -> Target:
+    def at(self, time: float, limits: TargetLimits, error: Array | None = None,
+           speed: float = 1.0) -> Target:
         """
         The target at a time on the clock of the motions [s], from the present plan.
 
         If `plan` was not called since the last target, this calls it first. A motion that starts
         now affects only the next target. `limits` hold for motions that start now; `error` (6,) is
         the pose error at the last tick [rad, m], base axes, [angular; linear], zero along axes
-        without motion control.
+        without motion control; `speed` is the speed override, 0 to 1.
 
         """
         self.jump(limits, time)
         self.plan(limits, error)
-        put_target(*self.records, time, np.empty(AXES))
+        put_target(*self.records, time, speed, np.empty(AXES))
         return self.target
 
     def jump(self, limits: TargetLimits, time: float = -np.inf) -> None:
@@ -337,19 +343,32 @@ class SetPointGenerator(Recorded):
             self._begin(STOP, limits)
         if error is not None and (self._moves or self.waits):
             self._watch(error, limits)
-        while soon - state.late[0] >= plan.event[0]:
+        while plain(clock_after)(state, soon - state.now[0]) >= plan.event[0]:
             event, plan.event[0] = plan.event[0], np.inf  # also if this raises
             self._handle_end(limits, event)
         self._ask()
 
+    @property
+    def left(self) -> float:
+        """Duration of the rest of a path at full speed [s]; 0 without a path."""
+        motion, state = self._motion, self.views[1]
+        return max(0.0, float(motion.times[-1]) - float(state.now[0] - state.late[0])) if (
+            isinstance(motion, Path)) else 0.0
+
     def predicted_target(self, time: float) -> Target:
-        """The target at a time [s] after the last tick, if no more motions are commanded."""
+        """
+        The target at a time [s] after the last tick, if no more motions are commanded.
+
+        Its twist and acceleration are those at full speed, from which a motion is planned.
+
+        """
         scheduled = [motion for start, motion in self._pending if start <= time]
         plan, state = self.views
         if not scheduled and time <= plan.until[0]:
+            rate = state.speed[0] * (1.0 - state.slow[0])
             now = max(time, state.now[0]) - state.late[0]
-            if state.slow[0] != 0.0:
-                now -= state.slow[0] * max(time - state.now[0], 0.0)
+            if rate != 1.0:
+                now -= (1.0 - rate) * max(time - state.now[0], 0.0)
             end = float(self._base.times[-1]) if isinstance(self._base, Path) else np.inf
             return (self._sample(now, state.slow) if now <= end
                     else Target(self._sample(end).pose))
@@ -387,12 +406,13 @@ class SetPointGenerator(Recorded):
             present = self._sample(at)  # with the time as slow as it is
         else:
             state.slow[:] = 0.0
+        present = self._slowed(present, limits)
         if isinstance(motion, Path) and now >= motion.times[-1]:
             motion = PoseGoal(motion.poses[-1])  # the path is over: go to its end
         self._motion, state.late[0], plan.event[0] = motion, late, np.inf
         self._rejoins = self.clamped = False
         plan.until[0] = motion.until if isinstance(motion, TwistGoal) else np.inf
-        state.waits[0] = 0.0
+        state.waits[0] = plan.stops[0] = 0.0
         plan.bounds[0] = np.minimum(limits.box[0], present.pose[:3, 3])
         plan.bounds[1] = np.maximum(limits.box[1], present.pose[:3, 3])
         if isinstance(motion, TwistGoal):
@@ -402,7 +422,8 @@ class SetPointGenerator(Recorded):
             self.clamped = goal.pose is not motion.pose
             # in a stream of poses, the target is still moving to one pose when the next one comes
             apart, self._posed = now - self._posed, now
-            pace = 2.0 * apart if present.twist.any() and apart < SPARSEST else 0.0
+            pace = 2.0 * apart * float(state.speed[0]) if (
+                present.twist.any() and apart < SPARSEST) else 0.0
             share = self._join(goal, present, limits, now,
                                duration=max(pace, motion.arrival - now))
             # if the change of direction exceeds the limits, stop first; `_handle_end` goes on
@@ -515,6 +536,31 @@ class SetPointGenerator(Recorded):
         way, course = (np.repeat([LENGTH, 1.0], 3) * x for x in (way, state.course))
         return bool(way @ course > LEADS_ON * np.linalg.norm(way) * np.linalg.norm(course))
 
+    def _slowed(self, present: Target, limits: TargetLimits) -> Target:
+        """
+        Return the present target as at full speed, from which a motion is planned.
+
+        While the rate is above the speed override, as in a stop, it is lowered as far as the
+        target then stays within the limits. At 0 % the target rests.
+
+        """
+        state = self.views[1]
+        rate, slope, wanted = state.speed.tolist()
+        if rate == slope == 0.0:
+            return Target(present.pose)
+        if rate <= wanted or not limits.smooth:
+            return present
+        v = rate * present.twist
+        a = rate ** 2 * present.acceleration + slope * present.twist
+        parts = ((np.linalg.norm(x.reshape(2, 3), axis=1) / most).max()
+                 for x, most in ((v, limits.speed), (a, limits.acceleration)))
+        fast, hard = map(float, parts)
+        least = max(fast, hard ** 0.5, wanted)
+        if not least < rate:
+            return present
+        state.speed[0], state.speed[1] = least, 0.0
+        return Target(present.pose, v / least, a / least ** 2) if least else Target(present.pose)
+
     def _sample(self, now: float, slow: Array = AT_RATE) -> Target:
         found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
         put_motion(self.records[0], slow, now, found.pose, found.twist, found.acceleration)
@@ -525,6 +571,11 @@ class SetPointGenerator(Recorded):
     def _jog(self, jog: TwistGoal, present: Target, limits: TargetLimits, now: float) -> None:
         """Plan the transition to a twist; the target stops at the faces of the workspace box."""
         twist, pose, speed = jog.twist.copy(), present.pose.copy(), np.full(6, np.inf)
+        if limits.smooth and not twist.any():  # a stop is as short as at full speed
+            plan, state = self.views
+            plan.stops[0], rate = 1.0, max(float(state.speed[0]), SLOWEST_STOP)
+            limits = replace(limits, acceleration=limits.acceleration / rate ** 2,
+                             jerk=limits.jerk / rate ** 3)
         for part, most in enumerate(limits.speed):
             own = twist[3 * part:3 * part + 3]
             if (largest := np.abs(own).max()) > self.FASTEST:  # its square may be infinite
@@ -568,6 +619,19 @@ class SetPointGenerator(Recorded):
         plan.begin[0], plan.end[0], plan.pieces[:] = offset.start, offset.end, offset.pieces
         plan.event[0] = min(offset.end, base.times[-1] if isinstance(base, Path) else np.inf)
         return share
+
+
+def _calm(limits: TargetLimits) -> float:
+    """
+    Time constant of a change of the speed override [s].
+
+    The change takes at most half of the acceleration limit, and all of the jerk limit.
+
+    """
+    if not limits.smooth:
+        return CALM
+    return float(max((2.0 / np.e * limits.speed / limits.acceleration).max(),
+                     np.sqrt(limits.speed / limits.jerk).max()))
 
 
 def _is_near(error: Array, turning: float, moving: float) -> bool:

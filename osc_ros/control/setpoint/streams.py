@@ -140,9 +140,13 @@ class Stream:
         """Mean time between two poses [s]."""
         return (self._times[-1] - self._times[0]) / (len(self._times) - 1)
 
-    def continuation(self, present: Target, start: float, limits: TargetLimits) -> Continuation:
+    def continuation(self, present: Target, start: float, limits: TargetLimits,
+                     speed: float = 1.0) -> Continuation:
         """
         Return the motion of the target from `present`, its state at the time `start` [s].
+
+        `speed` is the speed override, more than 0, at most 1: it lowers the limits, and a stream
+        within them is followed at its own speed.
 
         If the quintic exceeds the limits of the target, it is stretched, up to twice the horizon.
         If that is not enough, the caller's check of the path refuses it.
@@ -150,26 +154,26 @@ class Stream:
         """
         following, newest = self.following, self._times[-1]
         lag = self.period if following.mode == 'follow' else 0.0
-        path = self._path(present, start, lag, following.horizon)
+        path = self._path(present, start, lag, following.horizon, speed)
         for stretched in (1.4, 2.0):
             if excess(path, limits) <= 1.0:
                 break
-            path = self._path(present, start, lag, stretched * following.horizon)
+            path = self._path(present, start, lag, stretched * following.horizon, speed)
         missing_at = max(start, newest + MISSING * self.period)
         hold = PoseGoal(self._poses[-1], arrival=missing_at + following.slow_down)
         return Continuation(path, hold, missing_at, lag)
 
-    def _path(self, present: Target, start: float, lag: float, horizon: float) -> Path:
-        """Quintic to the course in `horizon` [s], then a quintic to rest."""
-        joined = start + horizon
-        course = self._course(joined - lag)
+    def _path(self, present: Target, start: float, lag: float, horizon: float, speed: float
+              ) -> Path:
+        """Quintic to the course in `horizon` [s], then a quintic to rest, as at full speed."""
+        course, slow_down = self._course(start + horizon - lag), self.following.slow_down
         rest = course.pose.copy()
-        rest[:3, 3] += 0.5 * self.following.slow_down * course.twist[3:]
-        still = np.zeros(6)
-        return Path([start, joined, joined + self.following.slow_down],
+        rest[:3, 3] += 0.5 * slow_down * course.twist[3:]
+        still, joined = np.zeros(6), start + speed * horizon
+        return Path([start, joined, joined + speed * slow_down],
                     [present.pose, course.pose, rest],
-                    [present.twist, course.twist, still],
-                    [present.acceleration, course.acceleration, still])
+                    [present.twist, course.twist / speed, still],
+                    [present.acceleration, course.acceleration / speed ** 2, still])
 
     def _course(self, time: float) -> Target:
         times, poses = self._regular_times(), list(self._poses)

@@ -34,11 +34,12 @@ STATE = Table(
     Slot('tau', (2, 'n'), 'N·m, N', 'torques of these ticks'),
     Slot('gravity', (3,), 'm/s²', 'gravity in the base frame, less the acceleration of the base'),
     Slot('gravity_wanted', (3,), 'm/s²', 'the value that it approaches'),
-    Slot('in_contact', (1,), '', '1 while a contact is known: the compensation is then held'))
+    Slot('in_contact', (1,), '', '1 while a contact is known: the compensation is then held'),
+    Slot('speed', (1,), '', 'speed override, 0 to 1'))
 
 _views, _period_views = STATE.views, STATE.only('time', 'noted', 'period', 'delay')
 tick_views = STATE.only('ticks', 'tau')
-views = STATE.only('time', 'delay', 'gravity', 'gravity_wanted', 'in_contact')
+views = STATE.only('time', 'delay', 'gravity', 'gravity_wanted', 'in_contact', 'speed')
 
 
 @inlined
@@ -104,6 +105,7 @@ class LawMemory(Recorded):
         [at] = self.views
         at.delay[0], at.time[0], at.noted[0] = DELAY, -math.inf, -math.inf
         at.gravity[:] = at.gravity_wanted[:] = gravity
+        at.speed[0] = 1.0
 
     @property
     def time(self) -> float:

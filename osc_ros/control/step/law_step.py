@@ -102,19 +102,19 @@ def _begin(table, given, own, time, q):
     counts_unexplained = 1.0 if at.delay[0] <= COUNTED_DELAY else 0.0
     period = note_period(own.law, n, time)
     is_slow = _is_slow(parts, n, counts_unexplained, period)
-    put_targets(parts.guides, time, parts.tasks)
+    put_targets(parts.guides, time, at.speed[0], parts.tasks)
     put_axes(given.turning, q, parts.tasks)
     dt = time - at.time[0]
-    advance_posture(given.posture, q, dt if dt <= PAUSE else 0.0)
+    advance_posture(given.posture, q, dt if dt <= PAUSE else 0.0, at.speed[0])
     is_new = advance_gravity(at.gravity, at.gravity_wanted, dt if dt <= PAUSE else np.inf)
     if is_new:
         put_gravity(given.gravities, at.gravity)
     if is_blended:
         is_slow = _is_slow(replaced, n, counts_unexplained, period) or is_slow
-        put_targets(replaced.guides, time, replaced.tasks)
+        put_targets(replaced.guides, time, at.speed[0], replaced.tasks)
         put_axes(old.turning, q, replaced.tasks)
         if own.other[POSTURE, 0] != table[POSTURE, 0]:
-            advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0)
+            advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0, at.speed[0])
         if is_new:
             put_gravity(old.gravities, at.gravity)
         blend.advance(own.blend, n, time)

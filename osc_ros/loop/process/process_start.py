@@ -21,6 +21,8 @@ from osc_ros.hardware.contract import Description
 from osc_ros.model.robot import Robot
 
 REAL = 8.0, 3.0  # default natural frequencies of tip and posture for a real arm [rad/s]
+# Largest speeds of the set-point of a real arm until the user raises them [rad/s, m/s].
+CAREFUL = np.array([0.3, 0.1])
 RATE_SHARE = 0.8  # default limit, relative to the torque rate at which an arm ends the control
 
 
@@ -109,6 +111,18 @@ def usual_settings(robot: Robot, described: Description) -> Settings:
     tip, posture = REAL
     return replace(settings, posture=Posture(posture), tasks=tuple(
         replace(task, gains=Gains([tip] * 6)) for task in settings.tasks))
+
+
+def careful_override(settings: Settings) -> float:
+    """Speed override [%] with which a real arm starts: its set-point keeps to CAREFUL."""
+    speed = settings.tasks[0].limits.speed
+    return float(np.clip(np.floor(100.0 * (CAREFUL / speed).min()), 1.0, 100.0))
+
+
+def careful_text(percent: float) -> str:
+    """Return a line on the speed override [%] of a new controller."""
+    return (f'motions have {percent:g} % of their speed: raise the speed override when they are '
+            'as you expect')
 
 
 def require_fit(described: Description, robot: Robot, settings: Settings, period: float) -> None:

@@ -19,12 +19,14 @@ from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.compile.compilation import compile_in_parallel
 from osc_ros.compile.compiled import on_demand
+from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import require_effort
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE, WAITS_TEXT
 from osc_ros.loop.process import realtime
+from osc_ros.loop.process.process_start import careful_text
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.loop.session import Session
 from osc_ros.loop.startup import NOTE
@@ -46,6 +48,7 @@ from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.controller_parameters import (
     ON_ACTIVATION,
     OTHER_PUBLISHER,
+    SPEED,
     TASKS,
     with_tasks,
 )
@@ -304,6 +307,8 @@ class Controller(ManagedNode):
         self._session.activate()
         self._show_publishers()
         self.get_logger().info('active: holding the present pose')
+        if (speed := self.get_parameter(SPEED).value) < FULL_SPEED:
+            self.get_logger().warning(f'{careful_text(speed)} (parameter {SPEED}, ~/speed)')
 
     def _require_states(self) -> None:
         loop = self._loop
@@ -418,6 +423,10 @@ class Controller(ManagedNode):
     # live parameters
 
     def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> str:
+        if {name for name in found if found[name] != before[name]} == {SPEED}:  # needs no setup
+            self._targets.obstacles.renew = partial(self._apply, found, found)
+            self._loop.request(requests.set_speed_override, found[SPEED])
+            return ''
         delay = self._delay(self._loop.read(requests.timing))
         require_bandwidth(found, self._period, delay, before)
         q, given = self._loop.q, found
@@ -451,6 +460,7 @@ class Controller(ManagedNode):
         loop.set_velocity_source(found['velocity'])
         loop.request(requests.set_report_period,
                      1.0 / found['report_rate'] if found['report_rate'] else np.inf)
+        loop.request(requests.set_speed_override, found[SPEED])
         self._claims.accepts_others = found[ON_ACTIVATION] == 'accept'
         self._targets.apply(found)
 

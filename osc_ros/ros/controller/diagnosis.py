@@ -191,11 +191,13 @@ class Diagnosis:
             return DiagnosticStatus.ERROR, status.text
         if status.mode != ACTIVE:
             return DiagnosticStatus.OK, status.text
-        if status.reaction:
-            return (DiagnosticStatus.WARN if status.reaction == 'report'
-                    else DiagnosticStatus.ERROR), status.text
+        if status.reaction not in ('', 'report'):
+            return DiagnosticStatus.ERROR, status.text
         for reason in warnings_of(self._law.robot, self._law.settings.tasks[0], status.figures):
-            return DiagnosticStatus.WARN, reason.cause
+            return DiagnosticStatus.WARN, reason.cause + (
+                f'; {status.text}' if status.reaction else '')
+        if status.reaction:
+            return DiagnosticStatus.WARN, status.text
         return DiagnosticStatus.OK, (f'{TITLES["free drive"]}: the arm follows the hand'
                                      if status.figures.is_free else status.text)
 
@@ -218,6 +220,7 @@ class Diagnosis:
         figures = status.figures
         yield 'saturated joints', self._joint_names(figures.saturated)
         yield 'target', figures.target
+        yield 'speed override [%]', f'{figures.speed_override:g}'
         yield 'joints held by limits', self._joint_names(figures.sides)
         for nearest in figures.around.near[:1]:
             yield 'nearest pair', f'{nearest.link} {nearest.other}'

@@ -122,7 +122,7 @@ class PolicyInput:
         present = self._loop.read(requests.predicted_target, task, start)
         try:
             entry = chunk_entry(times, poses, observed_at, present, start, self.task(task).limits,
-                                self._joining)
+                                self._joining, 0.01 * self._loop.read(requests.speed_override))
         except LateChunkError as error:
             self._over = (*self._over, error)[-SEVERAL:]
             if self.reason is None:
@@ -154,11 +154,12 @@ class PolicyInput:
             return False
         limits, stream = self.task(task).limits, self._streams.setdefault(
             task, Stream(self._following))
-        if not stream.add(stamp or now, limits.inside(pose), stamp > 0.0):
+        speed = 0.01 * self._loop.read(requests.speed_override)
+        if not stream.add(stamp or now, limits.inside(pose), stamp > 0.0) or not speed:
             return False
         start = now + LEAD
         present = self._loop.read(requests.predicted_target, task, start)
-        found = stream.continuation(present, start, limits)
+        found = stream.continuation(present, start, limits, speed)
         try:
             self._loop.request(requests.follow, found.path, start, task)
         except InputError:

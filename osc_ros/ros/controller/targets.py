@@ -29,7 +29,7 @@ from rclpy.parameter import Parameter
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Float64, Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
@@ -61,6 +61,7 @@ from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import messages, serialized
 from osc_ros.ros.messages.frames import Frames
 from osc_ros.ros.messages.obstacle_markers import ObstacleTopic
+from osc_ros.ros.parameters.controller_parameters import SPEED
 
 Array = NDArray[np.float64]
 
@@ -136,6 +137,7 @@ class Targets:
                   (JointState, 'target_posture', self._on_posture),
                   (InertiaStamped, 'payload', self._on_payload),
                   (Vector3Stamped, 'gravity', self._on_gravity),
+                  (Float64, 'speed', self._on_speed),
                   (Float64MultiArray, 'target_impedance', partial(self._on_impedance, first)))),
         ]
         self._services = [node.create_service(Trigger, name, callback) for name, callback in (
@@ -520,6 +522,11 @@ class Targets:
             Parameter(name, value=value) for name, value in messages.payload(message).items()])
         if not result.successful:
             self._refuse('payload', 'one', result.reason)
+
+    def _on_speed(self, message: Float64) -> None:
+        result = self._node.set_parameters_atomically([Parameter(SPEED, value=message.data)])
+        if not result.successful:
+            self._refuse('speed', 'one', result.reason)
 
     def _on_gravity(self, message: Vector3Stamped) -> None:
         try:

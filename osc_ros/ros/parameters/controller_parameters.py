@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.control.limits.limits import Limits, LONGEST_REACTION
 from osc_ros.control.model_error.disturbance import Disturbance, MODES
 from osc_ros.control.safety.supervision import (
@@ -273,7 +274,12 @@ _TIP = (
           upper=1.0, live=True),
 )
 
+SPEED = 'speed_override'
+
 _TARGET = (
+    Entry(SPEED, FULL_SPEED, 'Speed of all motions of the tip, the joints and the posture '
+          'relative to their own [%]; also set by ~/speed; 0: the set-points stand; osc_arm with '
+          'a real arm starts with 10 unless this is set', lower=0.0, upper=FULL_SPEED, live=True),
     Entry('target.translation.speed', _translation(_SET_POINT.speed),
           'Largest speed of the set-point [m/s]. If this and '
           'the speed, acceleration and jerk of target.translation and target.rotation are all '

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.client.backend import ArmState, timeout_error
+from osc_ros.client.motions import SLOWEST
 from osc_ros.client.topics import TopicBackend
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.trajectory import Path
@@ -234,6 +235,7 @@ class Session:
 
     def _arrive(self, what: str, patience: float = PATIENCE) -> None:
         """Wait for arrival at the goal, at most `patience` [s]; `what` names it in the error."""
+        patience *= 100.0 / max(self.backend.speed_override, SLOWEST)
         if not self.wait(self.backend.is_at_goal, patience):
             raise timeout_error(f'the {what} was not reached in {patience:.0f} s', self.backend)
 
@@ -252,20 +254,21 @@ class Session:
         path, taught = plan.path, plan.taught
         if path is None:
             raise InputError('poses: accepted by play_poses')
+        speed = 0.01 * max(self.backend.speed_override, SLOWEST)
         now, due = self.state()[0], [-np.inf]
 
         def is_over() -> bool:
             time = self.state()[0]
             if time >= due[0]:
                 due[0] = time + POSTURE_PERIOD
-                at = time - now - LEAD
+                at = speed * (time - now) - LEAD
                 self.backend.set_posture(self._commanded(np.array([
                     np.interp(at, plan.times, column) for column in taught.q.T])))
             return self.backend.is_at_goal()
 
         with self.recorded() as states:
             self.backend.follow_path(LEAD + plan.times, taught.poses)
-            if not self.wait(is_over, plan.duration + LEAD + PATIENCE):
+            if not self.wait(is_over, (plan.duration + LEAD) / speed + PATIENCE):
                 raise timeout_error('the end of the path was not reached', self.backend)
         return self._largest_distance(path, states)
 

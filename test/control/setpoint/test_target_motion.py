@@ -444,7 +444,7 @@ def test_target_goes_on_smoothly_while_python_is_late_and_states_come_at_random(
         if kind == 'another pose' and led.time > 0.3 and not changed:
             led.follow(PoseGoal(at((0.2, -0.2, 0.5))))
             changed = True
-        put_target(*led.guide.records, led.time, np.empty(40))
+        put_target(*led.guide.records, led.time, 1.0, np.empty(40))
         ticks -= 1
         if ticks < 0:
             led.guide.plan(LIMITS, np.zeros(6))

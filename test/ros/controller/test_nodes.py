@@ -25,7 +25,7 @@ from lifecycle_msgs.srv import ChangeState  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import Float64MultiArray, String  # noqa: E402
+from std_msgs.msg import Float64, Float64MultiArray, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
@@ -48,6 +48,7 @@ from node_rig import (  # noqa: E402
 )
 from osc_ros.control.setpoint.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
+from osc_ros.loop import requests  # noqa: E402
 from osc_ros.ros.controller.controller import Controller  # noqa: E402
 from osc_ros.ros.messages import commands, messages  # noqa: E402
 from osc_ros.ros.process.share import share_directory  # noqa: E402
@@ -870,3 +871,29 @@ def test_simulator_refuses_bad_parameters(ros, parameters, message):
     from osc_ros.errors import OscError
     with pytest.raises(OscError, match=message):
         Simulator(parameter_overrides=given(**{**ROBOT, **parameters}))
+
+
+def test_speed_override_is_set_by_topic_and_parameter_and_outlasts_an_activation(spin):
+    rig = Rig(spin, speed_override=20.0).activate()
+    node, setup = rig.controller, rig.controller._law.setup
+    speeds = rig.hardware.create_publisher(Float64, 'osc_controller/speed', 10)
+    spin(lambda: speeds.get_subscription_count() > 0)
+    assert spin.said('motions have 20 % of their speed')
+
+    def in_force():
+        return node._loop.read(requests.speed_override)
+
+    assert in_force() == 20.0
+    speeds.publish(Float64(data=10.0))
+    spin(lambda: in_force() == 10.0, why='for the speed override')
+    assert node.get_parameter('speed_override').value == 10.0
+    rig.until_said('give 50', lambda: speeds.publish(Float64(data=0.5)))
+    assert in_force() == 10.0
+    assert set_live(rig, speed_override=50.0) == ''
+    assert in_force() == 50.0
+    assert node._law.setup is setup  # at once, without a blend
+    assert set_live(rig, **{'posture.natural_frequency': 4.0}) == ''
+    assert in_force() == 50.0
+    rig.deactivate()
+    rig.activate_configured()
+    assert in_force() == 50.0
