@@ -25,7 +25,8 @@ LONGEST = 0.35  # longest time that is compared [s]
 # A longer time between two states, or one longer than PERIODS intervals, is a gap: the comparison
 # begins anew [s].
 GAP, PERIODS = 0.025, 3.0
-QUIET = 0.008  # after a longer time without a change of any position, the comparison begins anew [s]
+# After a longer time without a change of any position, the comparison begins anew [s].
+QUIET = 0.008
 RARE = 0.0045  # longer intervals between states need a median of three velocities [s]
 LAG, LEAD = 0.01, 0.003  # the velocities may be late, and early, by this time and a period [s]
 SHARE = 0.1  # tolerated error of a velocity, relative to the path
@@ -90,7 +91,7 @@ def _name_kind(at, i, ratio):
                       SIGN if TURNED[0] < gain < TURNED[1] else SCALED)
         best = 0.5 * (ii - iq * iq / qq)  # it has a parameter more than the following ones
     for other in range(n):
-        left, most = 0.0, 0.0
+        left = 0.0
         for k in range(first, last):
             a, b = k % INTERVALS, (k + 1) % INTERVALS
             left += (at.row_integral[b, i] - at.row_integral[a, i]
@@ -127,7 +128,7 @@ def _strictness(at):
 
 @stage
 def _compare(at, robot):
-    """Compare integral and travel at the newest row with earlier ones; return whether any fails."""
+    """Compare integral and travel since earlier rows with each other; return whether any fails."""
     newest, has_failed = int(at.rows[0]) - 1, False
     last, before = newest % INTERVALS, (newest - 1) % INTERVALS
     for count in WINDOWS:

@@ -249,8 +249,8 @@ class PostureSetPoint(Recorded):
         """
         State (3, n) like `full_speed_state`, for a motion in `bounds` (3, n).
 
-        While the pace is above the speed override, as in a stop, the next `follow` lowers it as far
-        as the state then stays within the bounds.
+        While the pace is above the speed override, as in a stop, the next `follow` lowers it as
+        far as the state then stays within the bounds.
 
         """
         [at] = self.views

@@ -77,7 +77,8 @@ RECORDING = (
     Entry('black_box.directory', '', 'Folder of these files; empty: osc_black_box in the '
           "folder of ROS's logs", fixed=True),
     Entry('black_box.files', 10, 'Most files of this process, and of ended ones of the same '
-          'node name, in that folder; the oldest are removed; 0: none are written', lower=0, upper=1000, fixed=True),
+          'node name, in that folder; the oldest are removed; 0: none are written',
+          lower=0, upper=1000, fixed=True),
 )
 
 
