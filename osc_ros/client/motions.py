@@ -45,7 +45,7 @@ TIMEOUT = 30.0  # default time-out at full speed [s]
 SLOWEST = 10.0  # the default time-out gets no longer below this speed override [%]
 # Reasons of an arm that can go on through its joints, and of one that must not.
 BLOCKING = {'limits', 'singular'}
-PASSING = {'moves', 'waits', 'speed'}  # reasons that say nothing of the cause
+PASSING = {'moves', 'waits', 'speed override'}  # reasons that say nothing of the cause
 HELD = {'obstacle', 'contact', 'torque', 'replaced', 'free drive', 'watchdog'}
 CREEPING = 0.2  # largest speed of the joints of a stuck arm [rad/s, m/s]
 CLEAR = 0.2  # distance from joint limits that a detour prefers [rad, m]

@@ -177,7 +177,7 @@ def test_slow_arm_says_so_and_arrives_when_the_override_is_raised(arm):
     arm.speed_override = 10
     with pytest.raises(ArmTimeoutError, match='the speed override is 10 %') as caught:
         arm.move_to(goal, timeout=1.0)
-    assert 'speed' in {one.name for one in caught.value.reasons}
+    assert 'speed override' in {one.name for one in caught.value.reasons}
     arm.speed_override = 100
     arm.wait()
     arm.speed_override = 20

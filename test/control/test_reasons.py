@@ -161,7 +161,7 @@ def test_unknown_load_is_named_with_its_mass():
     law = osc_ros.Law(robot)
     with osc_ros.Arm.simulated('panda', hand=()) as arm:
         simulation = osc_ros.Simulation(urdf, law, SHIPPED['panda'].home)
-        arm._backend.arm = simulation
+        arm._backend._backend.arm = simulation
         arm.sleep(0.5)
         reason = reason_of(arm, arm.pose(shift=(0.0, 0.0, 0.05)), 'model')
     assert '3 kg' in reason.cause and 'arm.payload' in reason.remedy

@@ -51,7 +51,8 @@ class Composed(Engine):
             if self.guard.watch():
                 self._command(self.guard.torque(), stamp)
             return False
-        self._take(float(self.guard._at.gate.time[0]), q, qd, stamp, arrived, effort)
+        gate = self.guard._at.gate  # velocities that do not fit the positions are replaced there
+        self._take(float(gate.time[0]), q, gate.qd.copy(), stamp, arrived, effort)
         sent, comes_first = self.guard.last_torque, self._observes_first
         if comes_first:
             self._observe(sent)

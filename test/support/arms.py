@@ -35,8 +35,10 @@ ARMS = (
     ('pr2_description/urdf/pr2.urdf', 'torso_lift_link', 'r_gripper_palm_link'),
     ('romeo_description/urdf/romeo.urdf', 'torso', 'l_wrist'),
     ('romeo_description/urdf/romeo.urdf', 'torso', 'r_wrist'),
+    ('romeo_description/urdf/romeo_laas_small.urdf', 'torso', 'l_wrist'),
     ('romeo_description/urdf/romeo_laas_small.urdf', 'torso', 'r_wrist'),
     ('romeo_description/urdf/romeo_small.urdf', 'torso', 'l_gripper'),
+    ('romeo_description/urdf/romeo_small.urdf', 'torso', 'r_gripper'),
     *((f'simple_humanoid_description/urdf/{name}.urdf', 'torso', tip)
       for name in ('simple_humanoid', 'simple_humanoid_classical')
       for tip in ('l_wrist', 'r_wrist')),
@@ -63,14 +65,6 @@ ARMS = (
 
 LEGS = 'legs only'
 SHORT = 'no chain of five joints or more'
-# Arms that cannot be simulated, with the reason.
-IMPOSSIBLE = {
-    ('romeo_description/urdf/romeo_laas_small.urdf', 'torso', 'l_wrist'):
-        "the inertia of 'LShoulderYaw_link' violates the triangle inequality: MuJoCo refuses it",
-    ('romeo_description/urdf/romeo_small.urdf', 'torso', 'r_gripper'):
-        "the inertia of 'RShoulderYawLink' violates the triangle inequality: MuJoCo refuses it",
-}
-
 # Every other URDF of example-robot-data, with the reason why it is not in ARMS.
 LEFT_OUT = {
     'a1_description/urdf/a1.urdf': SHORT,

@@ -275,7 +275,7 @@ def test_task_that_does_not_fit_its_kind_is_refused(given, message):
 
 def test_wrench_on_a_look_at_task_is_refused():
     arm = Arm(tasks=(GAZE,))
-    with pytest.raises(InputError, match='axis 0.*accepted.* 0'):
+    with pytest.raises(InputError, match='axis 0.* 0 '):
         arm.law.set_wrench([1.0, 0.0, 0.0, 0.0, 0.0, 0.0], 'gaze')
 
 

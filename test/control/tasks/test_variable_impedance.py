@@ -237,10 +237,11 @@ def test_change_of_other_settings_keeps_the_command_and_latch_ends_it():
     assert tick(law, 3, 50)[-1] == pytest.approx([10.0] * 3 + [300.0] * 3, rel=1e-3)
     task = Task(Stiffness([10.0] * 3 + [700.0] * 3))
     law.change(Settings.of(panda(), tasks=(task,)))
-    law.torque(0.2, READY, ZEROS)
+    for k in range(53, 200):  # the change before ends, and this one begins
+        law.torque(k * PERIOD, READY, ZEROS)
     assert of(law) is None
     law.set_impedance(Impedance([10.0] * 3 + [300.0] * 3, wrench=[0.0] * 5 + [5.0]))
-    tick(law, 50, 101)
+    tick(law, 50, 200)
     law.hold(READY)
     assert of(law) is None
     np.testing.assert_allclose(law.torque(1.0, READY, ZEROS), law.bias_torque(READY, ZEROS),
