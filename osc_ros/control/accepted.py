@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 TURN = 2.0 * math.pi
 FULL_SPEED = 100.0  # speed override without effect [%]
 MANY = 10.0  # ratio to the accepted value from which another unit is likely
+# The same for a stiffness, which depends on the posture, and which clients set axis by axis.
+MANY_STIFF = 100.0
 SAME = 1e-3  # relative difference up to which a duration is the commanded one
 OUTSIDE = 'outside of the workspace box: the nearest position inside is used'
 _BISECTIONS = 40
@@ -151,7 +153,7 @@ def bounded_stiffness(spring: Stiffness, mobility: Array, axes: Array, period: f
     Raises
     ------
     InputError
-        A stiffness is more than MANY times the usable one, and so likely in another unit.
+        A stiffness is more than MANY_STIFF times the usable one, and so likely in another unit.
 
     """
     if not period > 0.0:
@@ -175,9 +177,9 @@ def bounded_stiffness(spring: Stiffness, mobility: Array, axes: Array, period: f
         middle = 0.5 * (low + high)
         low, high = (middle, high) if excess(share(middle)) <= 1.0 else (low, middle)
     used = share(low)
-    if (given > MANY * used).any():
-        raise InputError(f'stiffness {given.tolist()} is more than {MANY:g} times the largest in '
-                         f'this posture, {[float(f"{k:.3g}") for k in used]}: give less, in '
+    if (given > MANY_STIFF * used).any():
+        raise InputError(f'stiffness {given.tolist()} is more than {MANY_STIFF:g} times the largest '
+                         f'in this posture, {[float(f"{k:.3g}") for k in used]}: give less, in '
                          'N·m/rad and N/m')
     return replace(spring, stiffness=used), (
         f'stiffness {given.tolist()} is too high for joint states every {1e3 * period:.3g} ms: '

@@ -161,6 +161,8 @@ class Figures(NamedTuple):
         Whether the law compensates friction; whether the arm is in free drive.
     around : Surroundings
     speed_override : float [%]
+    joint_way : float, optional [rad, m]
+        In a joint drive, the largest way of a joint to its goal.
 
     """
 
@@ -186,6 +188,7 @@ class Figures(NamedTuple):
     is_free: bool
     around: Surroundings
     speed_override: float
+    joint_way: float | None
 
 
 def figures_of(law: Law) -> Figures:
@@ -198,6 +201,7 @@ def figures_of(law: Law) -> Figures:
     if law.has_ticked:
         q, qd, tau = (one.copy() for one in law.last_tick())
         residual = tau - law.inverse_dynamics(q, qd, np.zeros_like(q))
+    joints = law.approach_joints(q)
     return Figures(
         q, qd, tau, residual, settings.limits.effort.copy(), settings.limits.position.copy(),
         settings.limits.velocity.copy(), law.saturated.copy(), law.limiter.sides.copy(),
@@ -208,7 +212,8 @@ def figures_of(law: Law) -> Figures:
         Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
                     solved.weakest()),
         law.external_report(), law.gravity, settings.friction is not None,
-        settings.free is not None, Surroundings.of(law), law.speed_override)
+        settings.free is not None, Surroundings.of(law), law.speed_override,
+        None if joints is None else float(np.abs(joints.way).max()))
 
 
 class Reason(NamedTuple):
@@ -561,6 +566,8 @@ RULES = (
          lambda case: 'wait longer: arm.wait(timeout=…)'),
 )
 TITLES = {rule.name: rule.title for rule in RULES}
+SETTLES = Reason('moves', 'the arm is at its goal, but has not rested there long enough',
+                 'wait longer: arm.wait(timeout=…)')
 UNEXPLAINED = Reason('unexplained', 'no rule names the cause',
                      'record the motion, arm.record(path), and report it')
 
@@ -589,7 +596,11 @@ def reasons(robot: Robot, task: Task, figures: Figures, commanded: Array | None 
 
     """
     case = Case(robot, task, figures, commanded, searches)
-    return _found(case, RULES) or [UNEXPLAINED]
+    if found := _found(case, RULES):
+        return found
+    has_arrived = (figures.goal is not None and not case.is_away if figures.joint_way is None
+                   else figures.joint_way < ARRIVED[1])
+    return [SETTLES if has_arrived else UNEXPLAINED]
 
 
 def warnings_of(robot: Robot, task: Task, figures: Figures) -> list[Reason]:
