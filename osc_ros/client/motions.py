@@ -490,7 +490,7 @@ class Motions:
         Raises
         ------
         InputError
-            A number is not positive and finite, or a stiffness is more than a hundred times too high.
+            A number is not positive and finite, or a stiffness is a hundred times too high.
 
         Warns
         -----

@@ -554,7 +554,8 @@ RULES = (
          lambda case: 'the arm lags by more than '
          f'{case.task.limits.leash[1]:g} m or {case.task.limits.leash[0]:g} rad',
          lambda case: 'remove the other causes, or, if there are none, move more slowly', True),
-    Rule('speed override', 'motions are slowed', lambda case: case.figures.speed_override < FULL_SPEED,
+    Rule('speed override', 'motions are slowed',
+         lambda case: case.figures.speed_override < FULL_SPEED,
          lambda case: f'the speed override is {case.figures.speed_override:g} %',
          lambda case: 'raise it: arm.speed_override = 100, parameter speed_override, or the '
          'page'),
