@@ -156,5 +156,5 @@ def test_fence_is_named_that_holds_the_arm_or_has_the_goal_behind_it(tmp_path, h
 def test_clearance_of_a_robot_without_shapes_is_refused():
     with pytest.raises(InputError, match=naming('arm.urdf', 'accepted is a file with shapes')):
         osc_ros.Arm.simulated('arm.urdf', base='a', tip='b', clearance=True)
-    with pytest.raises(InputError, match=naming('clearance', 'accepted is an osc_ros.Clearance')):
-        osc_ros.Arm.simulated('panda', clearance=0.02)
+    with pytest.raises(InputError, match=naming('clearance', '0.03', 'osc_ros.Clearance')):
+        osc_ros.Arm.simulated('panda', clearance='0.02')

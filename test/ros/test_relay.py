@@ -327,13 +327,13 @@ def test_label_of_a_far_future_state_allows_no_larger_step(spin):
 
 def run_away(rig):
     """Let the arm speed up during a reaction until the relay gives it up; return the rig."""
-    speed = [0.0]
+    speed, q = [0.0], READY.copy()
 
     def speed_up():
         speed[0] = min(1.02 * speed[0] + 0.01, 30.0)
         qd = np.zeros(7)
         qd[0] = speed[0]
-        q = READY + 0.002 * qd
+        q[:] += 0.002 * qd
         rig.ends.state(q, qd)
 
     rig.held()

@@ -16,6 +16,7 @@ import browser as chromium
 from browser import free_port, needs_browser
 from common import CHECKOUT
 from osc_ros import Robot
+from osc_ros.viewer.scene.reading import OK
 from osc_ros.viewer.text import short_names
 from viewer_readings import reading_of, READY
 
@@ -52,7 +53,7 @@ def test_sliders_show_the_joints_within_their_limits_and_request_one_joint(page,
 
 
 def test_sliders_and_home_are_off_without_a_controller_that_moves_joints(page, panda):
-    reading = reading_of(panda, home=READY)
+    reading = reading_of(panda, home=READY, level=OK)
     page.update(reading)
     assert all(one.disabled for one in sliders_of(page).values())
     home = page._parts[0]._home

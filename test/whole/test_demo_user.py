@@ -289,9 +289,9 @@ class Interrupted:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def require_quiet(self):
-        """Require that it said nothing more, and ended with the status of an interrupt."""
-        assert self.status == 130, self.rest
+    def require_quiet(self, status=130):
+        """Require that it said nothing more, and ended with a status, by default 130."""
+        assert self.status == status, self.rest
         assert not [one for one in self.rest.splitlines() if not one.startswith('import time:')]
         self.require_no_process()
 
@@ -309,7 +309,8 @@ class Interrupted:
         ('relay', 'numba.core.types'), ('simulator', 'numpy'),
         ('simulator', 'mujoco')))])  # it has no kernels
 def test_user_presses_ctrl_c_during_the_imports(tmp_path, command, module):
-    Interrupted(tmp_path, f' {module}\n', command).require_quiet()
+    # a node that is stopped while it starts has not failed
+    Interrupted(tmp_path, f' {module}\n', command).require_quiet(130 if command == 'demo' else 0)
 
 
 def test_user_presses_ctrl_c_while_the_demo_compiles(tmp_path):
@@ -319,7 +320,7 @@ def test_user_presses_ctrl_c_while_the_demo_compiles(tmp_path):
 @pytest.mark.slow  # quick: test_user_presses_ctrl_c_while_the_demo_compiles
 def test_user_presses_ctrl_c_while_the_relay_compiles(tmp_path):
     Interrupted(tmp_path, 'compiling kernels', 'relay', '--ros-args', '--params-file', PANDA,
-                cold=True).require_quiet()
+                cold=True).require_quiet(0)
 
 
 @pytest.mark.slow

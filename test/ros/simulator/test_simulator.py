@@ -18,6 +18,7 @@ from rclpy.node import Node  # noqa: E402
 from rosgraph_msgs.msg import Clock  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
 
 from node_rig import given, ROBOT  # noqa: E402
 from osc_ros import Robot  # noqa: E402
@@ -150,6 +151,19 @@ def test_brakes_stay_closed_for_torques_that_are_for_no_state_of_this_arm(spin, 
         assert simulator._commanded.ended
 
 
+def release(user, spin, service):
+    """Ask a node for the states of another driver, which it does not use by itself."""
+    client, calls = user.create_client(Trigger, service), []
+
+    def is_released():
+        if not calls or calls[-1].done() and not calls[-1].result().success:
+            calls.append(client.call_async(Trigger.Request()))
+        return calls[-1].done() and calls[-1].result().success
+
+    spin(client.service_is_ready)
+    spin(is_released, why=f'for {service}')
+
+
 @pytest.mark.parametrize('command_topic', first_quick([
     'osc_controller/commands', 'osc_relay/commands']))
 def test_simulator_that_is_killed_and_started_again_elsewhere_throws_no_arm(
@@ -172,6 +186,11 @@ def test_simulator_that_is_killed_and_started_again_elsewhere_throws_no_arm(
     first.wait()
     seen.clear()
     started(READY + [0.5, 0.7, -0.5, 0.6, 0.5, 0.6, 0.5])
+    spin(lambda: seen and messages.seconds(seen[-1].header.stamp) < 1.0,
+         why='for states of the second arm')
+    release(user, spin, 'osc_controller/release')
+    if command_topic == 'osc_relay/commands':
+        release(user, spin, 'osc_relay/forward')
     spin(lambda: seen and messages.seconds(seen[-1].header.stamp) > 1.0,
          why='for the second arm to be controlled')
     assert np.abs([one.velocity for one in seen]).max() < 0.1
