@@ -179,8 +179,8 @@ def bounded_stiffness(spring: Stiffness, mobility: Array, axes: Array, period: f
     used = share(low)
     if (given > MANY_STIFF * used).any():
         raise InputError(f'stiffness {given.tolist()} is more than {MANY_STIFF:g} times the '
-                         f'largest in this posture, {[float(f"{k:.3g}") for k in used]}: give less, in '
-                         'N·m/rad and N/m')
+                         f'largest in this posture, {[float(f"{k:.3g}") for k in used]}: give '
+                         'less, in N·m/rad and N/m')
     return replace(spring, stiffness=used), (
         f'stiffness {given.tolist()} is too high for joint states every {1e3 * period:.3g} ms: '
         f'{[float(f"{k:.4g}") for k in used]} is used, the largest in this posture')
