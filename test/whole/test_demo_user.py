@@ -290,7 +290,7 @@ class Interrupted:
                 os.killpg(process.pid, signal.SIGKILL)
 
     def require_quiet(self, status=130):
-        """Require that it said nothing more, and ended with a status, by default 130."""
+        """Require that it said nothing more, and ended with a status (130: interrupted)."""
         assert self.status == status, self.rest
         assert not [one for one in self.rest.splitlines() if not one.startswith('import time:')]
         self.require_no_process()
