@@ -540,6 +540,12 @@ def test_commands_are_not_forwarded_while_two_drivers_send_states(spin):
     rig, other = Rig(spin), Ends('another')
     other.destroy_publisher(other.commands)
     spin(lambda: other.states.get_subscription_count() > 0, other)
+
+    def knows_both():
+        parts = rig.relay._loop.parts
+        return parts is not None and np.isfinite(parts.publishers.known.heard).sum() == 2
+
+    rig.until(knows_both, lambda: (other.state(0.9 * READY), rig.ends.state()))
     rig.until(lambda: spin.said("not forwarded: several publishers on '/joint_states' send"),
               lambda: (other.state(0.9 * READY), rig.talk()))
     assert not rig.ends.torques
