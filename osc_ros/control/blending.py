@@ -115,5 +115,4 @@ class SetupBlending:
         self._blend.begin(time, difference, settings.limits.effort,
                           max(settings.blend_time, loads))
         at = self._blend.views[0]
-        at.carried[:], at.is_other[0] = carried, old.robot is not new.robot
-        at.driver[:] = new.driver_torque
+        at.carried[:], at.driver[:] = carried, new.driver_torque

@@ -483,7 +483,7 @@ class CompiledLaw:
 
     def set_blended(self, is_blended: bool) -> None:
         """Set whether the torques are blended with the torques for other settings."""
-        self._own.blends[0], self._own.weight[0] = is_blended, 0.0
+        self._own.blends[0] = is_blended
 
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, to compile their kernels."""

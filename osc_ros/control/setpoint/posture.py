@@ -19,6 +19,7 @@ from osc_ros.control.limits.limits import DECELERATION, LOWER, SPEED, UPPER, ZON
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.joint_motion import joint_state, JointMotion, unit_hint
 from osc_ros.control.setpoint.motion import advanced_rate, SLOWEST_STOP
+from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.vectors import assign, interval_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -28,6 +29,8 @@ Array = NDArray[np.float64]
 TURN, MANY = 2.0 * np.pi, 2.0  # a full turn [rad]; from so many turns on, degrees are likely
 # Time constant with which the clock of a motion stops while a joint lags, and goes on [s].
 PAUSING = 0.06
+# Depth of the set-point beyond a limit from which its velocity does not count [rad, m].
+DEEP = 0.1
 # Time constant of another change of this clock, relative to the time in which a motion reaches its
 # speed: at full speed the change uses at most 0.74 of the acceleration of the motion.
 CALM = 0.5
@@ -119,7 +122,9 @@ def posture_acceleration(q, qd, posture, gains, table, qdd):
     for i in range(len(q)):
         now, velocity, qdd[i] = at.now[i], at.velocity[i], at.acceleration[i]
         if is_bounded and not table[LOWER, i] <= now <= table[UPPER, i]:  # hold at the limit
-            now, velocity, qdd[i] = min(max(now, table[LOWER, i]), table[UPPER, i]), 0.0, 0.0
+            inside = min(max(now, table[LOWER, i]), table[UPPER, i])
+            share = 1.0 - smoothed(np.abs(now - inside) / DEEP)
+            now, velocity, qdd[i] = inside, share * velocity, share * qdd[i]
         away, fastest, zone = (lag_of(q[i], now, at.wraps[i]), table[SPEED, i], table[ZONE, i])
         if rate == 0.0:
             qdd[i] += frequency * frequency * away

@@ -9,8 +9,8 @@ A setup is a law compiled for one robot and one choice of settings, see
 
 All limits of a state are linear in the torques, and during a blend both setups have the limits in
 force, so a blend of torques that satisfy the limits satisfies them, too. Therefore the torques are
-blended after the limits. If the setups have different robots, they are blended before, and the
-limits of the new robot act on the blend.
+blended after the limits. If the setups have different robots, each satisfies the limits according
+to its own robot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ BLEND = Table(
     Slot('time', (1,), 's', 'stamp of the last tick'),
     Slot('age', (1,), 's', 'time since the blend began'),
     Slot('duration', (1,), 's', 'length of the blend'),
-    Slot('is_other', (1,), '', '1 if the replaced setup has another robot'),
     Slot('carried', ('n',), 'N·m, N', 'compensation of model errors that only the replaced setup '
          'needs, because the new model includes it'),
     Slot('before', ('n',), 'N·m, N', 'torques of the replaced setup at this tick, with `carried`'),
@@ -57,28 +56,14 @@ def advance(blend, n, time):
 
 
 @stage
-def prepare(blend, old_integers, old_numbers, integers, numbers):
-    """
-    Write the torques of the replaced setup to the record of the setup in force.
-
-    Call it after the tick of the replaced setup, and before that of the setup in force. `blend` is
-    a record of BLEND with the torques of the replaced setup in `before`; the other arrays belong
-    to the replaced setup and to the setup in force, see `osc_ros.control.step.block`.
-
-    """
-    n = integers[2]
-    at = _views(blend, n)
-    old, own = (_own_views(block_in(old_integers, old_numbers).own, n),
-                _own_views(block_in(integers, numbers).own, n))
-    own.weight[0] = at.weight[0] * at.is_other[0]
-    for i in range(n):
-        at.before[i] += at.carried[i]
-        own.other[i] = old.within[i] + at.carried[i]
-
-
-@stage
 def put_limits(old_integers, old_numbers, integers, numbers):
-    """Let the limits in force hold for the replaced setup, too; the arguments as in `prepare`."""
+    """
+    Let the limits in force hold for the replaced setup, too.
+
+    The arguments belong to the replaced setup and to the setup in force, see
+    `osc_ros.control.step.block`.
+
+    """
     n = integers[2]
     old, new = block_in(old_integers, old_numbers), block_in(integers, numbers)
     before, now = _limits_views(old.limiter, n), _limits_views(new.limiter, n)
@@ -92,23 +77,21 @@ def mix(blend, old_integers, old_numbers, integers, numbers, tau):
     """
     Overwrite the torques tau (n,) of the setup in force with the blended ones.
 
-    The limiters of both setups record the difference to the blended torques, because they compare
-    the measured motion with the torques that were sent. The arguments are those of `prepare`.
+    `blend` is a record of BLEND with the torques of the replaced setup in `before`; the other
+    arguments are those of `put_limits`. The limiters of both setups record the difference to the
+    blended torques, because they compare the measured motion with the torques that were sent.
 
     """
     n = integers[2]
     at = _views(blend, n)
     old, new = block_in(old_integers, old_numbers), block_in(integers, numbers)
     before, own = _own_views(old.own, n), _own_views(new.own, n)
-    own.weight[0] = 0.0
     for i in range(n):
-        driver = at.weight[0] * (own.driver[i] - before.driver[i])
-        at.driver[i] = own.driver[i] - driver
-        at.difference[i] = (driver if at.is_other[0] > 0.0
-                            else at.weight[0] * (at.before[i] - tau[i]))
+        at.driver[i] = own.driver[i] - at.weight[0] * (own.driver[i] - before.driver[i])
+        at.difference[i] = at.weight[0] * (at.before[i] + at.carried[i] - tau[i])
         tau[i] += at.difference[i]
         # from now on: torques that are sent in addition to those of the replaced setup
-        at.before[i] = tau[i] - at.before[i] + at.carried[i]
+        at.before[i] = tau[i] - at.before[i]
     add(new.limiter, new.room, at.difference)
     add(old.limiter, old.room, at.before)
 
@@ -150,7 +133,7 @@ class Blend(Recorded):
     def hurry(self, limits: Array) -> None:
         """Shorten the blend to HURRIED, or to what the present difference of the torques needs."""
         [at] = self.views
-        if at.weight[0] == 0.0 or at.is_other[0]:  # then `difference` excludes most of it
+        if at.weight[0] == 0.0:
             return
         found = _duration(at.difference / at.weight[0], limits, HURRIED)
         if found < at.duration[0]:

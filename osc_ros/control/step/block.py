@@ -45,9 +45,6 @@ OWN = Table(
     Slot('room', (7, 6), '', 'for `feedback`'),
     Slot('asks', (1,), '', '1 if `SetPointGenerator.plan` has work before the next tick'),
     Slot('blends', (1,), '', '1 while the torques are blended with those of another setup'),
-    Slot('weight', (1,), '', 'weight of `other` in the torques before the limits'),
-    Slot('other', ('n',), 'N·m, N', 'these torques, within the limits of that setup'),
-    Slot('within', ('n',), 'N·m, N', 'torques within the limits, before friction and driver'),
     Slot('friction', ('n',), 'N·m, N', 'torques that compensate friction'),
     Slot('driver', ('n',), 'N·m, N', 'torques that the driver adds'))
 

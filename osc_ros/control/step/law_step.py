@@ -135,7 +135,6 @@ def _blended(table, given, own, time, q, qd, tau):
     count = tick_at(entry_in(own.other), own.other, time, q, qd, before)
     if count < 0:
         return count
-    blend.prepare(own.blend, old.integers, old.numbers, given.integers, given.numbers)
     count = tick_at(entry_in(table), table, time, q, qd, tau)
     blend.mix(own.blend, old.integers, old.numbers, given.integers, given.numbers, tau)
     if _own_views(block_in(old.integers, old.numbers).own, len(q)).asks[0] > 0.0:

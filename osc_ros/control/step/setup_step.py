@@ -42,7 +42,6 @@ from osc_ros.control.step.tick_arrays import given_in
 from osc_ros.control.tasks.feedback import Links, put_feedback_torque, put_task_forces
 from osc_ros.control.tasks.free import damping_rate, guide, guides, put_friction
 from osc_ros.control.tasks.task_reference import put_references, put_wrenches
-from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.dynamics.contract.method import DONE
 from osc_ros.dynamics.priority import priority
 
@@ -50,22 +49,6 @@ REFUSED = REJECTED - 1  # code of a tick if the state or the motion of the links
 
 _limiter_views = STATE.only('table', 'accelerations', 'is_at_work', 'offset')
 _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
-
-
-@inlined
-def _add_torques(own, tau, more):
-    """
-    Add the springs of the joints to tau (n,), and blend it with the torques for another robot.
-
-    The blend is for a change of the robot, during which both torques are computed [N·m, N]. The
-    sum of what was added is written to `more` (n,).
-
-    """
-    for i in range(len(tau)):
-        more[i] = own.springs[i]
-        if own.weight[0] > 0.0:
-            more[i] += own.weight[0] * (own.other[i] - own.springs[i] - tau[i])
-        tau[i] += more[i]
 
 
 @inlined
@@ -128,7 +111,6 @@ def finish(given, q, qd, tau):
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
     at, moved = in_force_views(given.friction, n), memory_in(given.integers, parts.reference)
     own.asks[0] = 1.0 if look(parts.guides, parts.tasks) else 0.0
-    assign(own.within, tau)
     if not is_compensated(at):
         own.friction[:] = 0.0
     elif guides(parts.drive):
@@ -174,8 +156,7 @@ def setup_torque(table, time, q, qd, tau):
     ----------
     table : (…, 2) int
         Addresses and sizes of arrays: of the method of the dynamics, see
-        `osc_ros.control.step.stages`, then of `Given`. During a change of the robot, the record
-        OWN also has the torques that were computed with the replaced robot.
+        `osc_ros.control.step.stages`, then of `Given`.
     time : float
         Stamp of the state [s].
     q, qd : (n,)
@@ -204,8 +185,9 @@ def setup_torque(table, time, q, qd, tau):
     status |= stage_at(entry, table, INWARD, qdd, F, tau)
     if is_compensated(in_force_views(given.friction, n)):
         status |= _follow(table, given, links, count, time, q, qd)
-    _add_torques(own, tau, room.tau)
-    status |= stage_at(entry, table, RESPONSE, room.tau, F, accelerations[TOTAL])
+    for i in range(n):
+        tau[i] += own.springs[i]
+    status |= stage_at(entry, table, RESPONSE, own.springs, F, accelerations[TOTAL])
     near = near_bounds((parts.limits, parts.limiter, parts.room), (
         given.clearance, given.obstacles), method.gravity, time, q, qd, tau)
     if near >= 0 or own.blends[0] > 0.0:
