@@ -383,35 +383,33 @@ def fades(shares):
 
 
 @inlined
-def put_held_part(level, length, memory):
+def put_held_part(level, W, i, length, memory):
     """
     Write C (6 × 6, base axes) of level i: it holds the part Wⱼᵢ C Jᵢ of a lower level's Jⱼ.
 
-    In the null space of level i, Jⱼ - Wⱼᵢ Λ Jᵢ has a part Wⱼᵢ (Λ₁ - Λ) Jᵢ along the directions
-    that level i fades out; Λ₁ would control them fully. C is Λ₁ - Λ, with the rows of Jᵢ along
-    each direction multiplied by its share. `memory` has V and Λ of level i, and W in B; A, B, X, D
-    and x are overwritten.
+    Λ₀ is Λ of level i, and Λₖ is Λₖ₋₁ with full control of one more of the directions that the
+    level fades out, in descending order of their ratios. In the null space of level i, Jⱼ has the
+    part Wⱼᵢ (Λₖ - Λₖ₋₁) Jᵢ along this direction. C is the sum of sₖ (Λₖ - Λₖ₋₁), so it is
+    continuous where the share sₖ becomes 0 or 1. `memory` has V and Λ₀; A, B, X, D and x are
+    overwritten.
 
     """
-    shares, mask = level.shares, level.mask
-    B, V, X, D, x = memory.B, memory.V, memory.X, memory.D, memory.x
-    for k in range(6):
-        x[k] = 1.0 if shares[k] > 0.0 else 0.0
-    _damped_inverse(level, x, length, memory, D)
-    for k in range(36):
-        D[k] -= memory.Lambda[k]
-    # X = S⁻¹ V s Vᵀ S in the frame's axes, then B = T X Tᵀ
+    C, D, x = memory.C, memory.D, memory.x
     for a in range(6):
-        for b in range(6):
-            total = 0.0
-            for k in range(6):
-                total += V[6 * a + k] * shares[k] * V[6 * b + k]
-            units = (1.0 if a < 3 else length) * (1.0 if b < 3 else 1.0 / length)
-            X[6 * a + b] = units * mask[a] * mask[b] * total
-    _put_in_base(level.row, X, memory.A, B)
-    for a in range(6):
-        for b in range(6):
-            total = 0.0
-            for c in range(6):
-                total += D[6 * a + c] * B[6 * c + b]
-            memory.C[6 * a + b] = total
+        x[a] = level.shares[a]
+    for a in range(36):
+        C[a], D[a] = 0.0, memory.Lambda[a]
+    k = 0
+    while k >= 0:
+        k = -1
+        for a in range(6):
+            if 0.0 < x[a] < 1.0 and (k < 0 or level.ratios[a] > level.ratios[k]):
+                k = a
+        if k >= 0:
+            for a in range(36):
+                C[a] -= x[k] * D[a]
+            x[k] = 1.0
+            put_block(level.row, W, i, memory.B, memory.X)
+            _damped_inverse(level, x, length, memory, D)
+            for a in range(36):
+                C[a] += level.shares[k] * D[a]

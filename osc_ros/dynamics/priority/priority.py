@@ -195,8 +195,7 @@ def _solve(links, damping, weight, room, c):
                 for j in range(6 * levels):
                     for k in range(J.shape[1]):
                         room.held[j, k] = 0.0
-            put_block(row, W, i, B, X)
-            put_held_part(level, length, memory)
+            put_held_part(level, W, i, length, memory)
             _add_held(i, levels, C, J, W, room.held, x)
         _eliminate(i, levels, Lambda, J, W, r, x)
         if is_shared:
