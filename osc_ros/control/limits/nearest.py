@@ -33,10 +33,11 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, part, view
 from osc_ros.compile.record import Slot
-from osc_ros.control.limits.bounds import HIGHEST, LOWEST, TOTAL
+from osc_ros.control.limits.bounds import BEFORE, HIGHEST, LOWEST, TOTAL, UNEXPLAINED
 from osc_ros.control.limits.complementarity import nearest_within, put_inverse
-from osc_ros.control.limits.limits import DECELERATION, EFFORT
+from osc_ros.control.limits.limits import DECELERATION, EFFORT, EFFORT_RATE, SPEED
 from osc_ros.control.limits.load import FIRMNESS, INDEX, MOST_NEAR, SOFTNESS, UNIT
+from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.priority import level_row
 
 Array = NDArray[np.float64]
@@ -52,6 +53,13 @@ SOFT_ACCELERATION, SOFT_TORQUE = 1e-5, 1e-7
 # While limits change the torques of the law, nullspace damping replaces the posture: its rate
 # [1/s], and the time in which it fades in or out [s].
 DAMPING_RATE, DAMPING_TIME = 20.0, 0.1
+# Largest rate of the torques, relative to the effort limits, while near pairs bound the
+# accelerations, and until the torques are those without them again [1/s]. Without it the torques
+# step where pairs come, leave, jump, contradict each other, or displace others among MOST_NEAR.
+NEAR_RATE = 12.0
+# Speeds of the fastest joint, relative to the speed limit in force, between which NEAR_RATE rises
+# to the usual rate.
+HASTY = 1.01, 1.06
 PUSH = 3  # row of `vectors`: after a solve, the multipliers of the bounds
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
@@ -212,6 +220,34 @@ def _excess(value, lower, upper, unit):
     return max(value - upper, lower - value) / unit
 
 
+@inlined
+def holds(at):
+    """Whether near pairs held the arm at the last tick, or the torques still change slowly."""
+    holds = at.lags[0] > 0.0
+    for k in range(len(at.near)):
+        holds = holds or at.near[k, 1] != 0.0
+    return holds
+
+
+@inlined
+def _narrow(at, M, dt, qd, window):
+    """Narrow the window of the torques to NEAR_RATE, beside what a push has changed since."""
+    fastest = 0.0
+    for i in range(len(qd)):
+        fastest = max(fastest, np.abs(qd[i]) / at.table[SPEED, i])
+    hasty = smoothed((fastest - HASTY[0]) / (HASTY[1] - HASTY[0]))
+    for i in range(len(M)):
+        pushed = 0.0
+        for j in range(len(M)):
+            pushed += M[i, j] * (at.accelerations[UNEXPLAINED, j] - at.accelerations[BEFORE, j])
+        step, last = NEAR_RATE * at.table[EFFORT, i] * dt, at.last[i] - at.offset[i]
+        step = min(step + (2.0 * np.abs(pushed) if np.isfinite(pushed) else 0.0) + (
+            hasty * at.table[EFFORT_RATE, i] * dt if hasty > 0.0 else 0.0),
+            at.table[EFFORT_RATE, i] * dt)
+        window[0, i], window[1, i] = (min(max(window[0, i], last - step), window[1, i]),
+                                      max(min(window[1, i], last + step), window[0, i]))
+
+
 @part
 def torques_within(at, own, tasks, count, dt, qd, tau):
     """
@@ -249,6 +285,9 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     chosen, start_of = vectors[5].view(np.int64), vectors[6].view(np.int64)
     x, y = own.joint_vectors[0], own.joint_vectors[1]
     put_inverse(M_inv, chosen, view(own.factor, 0, (n, n)), M)
+    is_held = holds(at)
+    if is_held and dt > 0.0:
+        _narrow(at, M, dt, qd, window)
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
@@ -328,9 +367,11 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
             x[i] += rows[k, i] * push[2 * n + k]
     # from here on: x = multipliers as joint torques, low = M⁻¹ x, high = changed torques (both
     # overwrite the bounds), y = change of the accelerations
-    is_at_bound = False
+    is_at_bound, at.lags[0] = False, 0.0
     for i in range(total_rows):
         is_at_bound = is_at_bound or start_of[i] != 0
+        if is_held and start_of[i] != 0 and n <= i < 2 * n:
+            at.lags[0] = 1.0
     for i in range(n):
         total = 0.0
         for j in range(n):
