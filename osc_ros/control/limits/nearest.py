@@ -60,6 +60,7 @@ NEAR_RATE = 12.0
 # Speeds of the fastest joint, relative to the speed limit in force, between which NEAR_RATE rises
 # to the usual rate.
 HASTY = 1.01, 1.06
+EASE = 0.25  # share of NEAR_RATE that is counted on to end an acceleration before a speed limit
 PUSH = 3  # row of `vectors`: after a solve, the multipliers of the bounds
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
@@ -307,6 +308,12 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         mobility = 1.0 / M[i, i] + guided * (M_inv[i, i] - 1.0 / M[i, i])
         low[i] = min(at.accelerations[LOWEST, i], (effort[i] - bias) * mobility)
         high[i] = max(at.accelerations[HIGHEST, i], (-effort[i] - bias) * mobility)
+        if is_held:  # no more than torques at this rate can end before the speed limit
+            jerk = min(EASE * NEAR_RATE * effort[i] / M[i, i], 1e9)
+            up = np.sqrt(2.0 * jerk * max(at.table[SPEED, i] - qd[i], 0.0))
+            down = np.sqrt(2.0 * jerk * max(at.table[SPEED, i] + qd[i], 0.0))
+            high[i] = max(min(high[i], max(qdd[i], up)), low[i])
+            low[i] = min(max(low[i], min(qdd[i], -down)), high[i])
         low[n + i], high[n + i] = window[0, i], window[1, i]
         far = max(far, _excess(qdd[i], low[i], high[i], at.table[DECELERATION, i]))
         if effort[i] < np.inf:
