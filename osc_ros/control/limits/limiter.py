@@ -32,7 +32,7 @@ from osc_ros.control.limits.clearance import KeepingClear, Near
 from osc_ros.control.limits.limits import EFFORT, EFFORT_RATE, Limits, ROWS
 from osc_ros.control.limits.load import bounded_loads, IDLE, INDEX, LOADS, MOST_NEAR
 from osc_ros.control.limits.near_rows import near_rows
-from osc_ros.control.limits.nearest import holds, MEMORY, PUSH, torques_within
+from osc_ros.control.limits.nearest import MEMORY, PUSH, torques_within
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
@@ -59,8 +59,8 @@ STATE = Table(
          'as integers'),
     Slot('near', (MOST_NEAR, 2), '', 'rows of near pairs: INDEX of the row, and its side, like '
          '`sides`'),
-    Slot('lags', (1,), '', '1 while torques that near pairs changed return to the others, see '
-         'nearest.NEAR_RATE'),
+    Slot('gentle', (1,), 's', 'time for which the torques still change slowly, because near pairs '
+         'held the arm: see nearest.NEAR_RATE'),
     Slot('guided', (1,), '', 'share of the rules of free drive in the limits'),
     Slot('damping_share', (1,), '', 'share of the posture that damping replaces'),
     Slot('keeps_posture', (1,), '', '1 in a joint drive: damping replaces no posture'),
@@ -175,7 +175,7 @@ def near_bounds(records, clear, gravity, time, q, qd, tau):
         at.is_at_work[0] = 0.0
         return -1
     at.shares[:] = 1.0
-    is_beyond = is_beyond or at.damping_share[0] != 0.0 or holds(at)
+    is_beyond = is_beyond or at.damping_share[0] != 0.0 or at.gentle[0] > 0.0
     for k in range(count):
         load = 0.0
         for i in range(n):
@@ -409,8 +409,8 @@ class Limiter(Recorded):
 
         """
         plan, at, old = self.views[0], self.views[1], before.views[1]
-        for name in ('sides', 'near', 'lags', 'guided', 'damping_share', 'is_at_work', 'has_last',
-                     'last', 'offset', 'time', 'added'):
+        for name in ('sides', 'near', 'gentle', 'guided', 'damping_share', 'is_at_work',
+                     'has_last', 'last', 'offset', 'time', 'added'):
             getattr(at, name)[:] = getattr(old, name)
         at.was_at_bound[0] = 1.0
         at.accelerations[BEFORE:] = old.accelerations[BEFORE:]

@@ -54,9 +54,9 @@ SOFT_ACCELERATION, SOFT_TORQUE = 1e-5, 1e-7
 # [1/s], and the time in which it fades in or out [s].
 DAMPING_RATE, DAMPING_TIME = 20.0, 0.1
 # Largest rate of the torques, relative to the effort limits, while near pairs bound the
-# accelerations, and until the torques are those without them again [1/s]. Without it the torques
-# step where pairs come, leave, jump, contradict each other, or displace others among MOST_NEAR.
-NEAR_RATE = 12.0
+# accelerations, and for the time LINGER [s] after that [1/s]. Without it the torques step where
+# pairs come, leave, jump, contradict each other, or displace others among MOST_NEAR.
+NEAR_RATE, LINGER = 12.0, 0.3
 # Speeds of the fastest joint, relative to the speed limit in force, between which NEAR_RATE rises
 # to the usual rate.
 HASTY = 1.01, 1.06
@@ -222,15 +222,6 @@ def _excess(value, lower, upper, unit):
 
 
 @inlined
-def holds(at):
-    """Whether near pairs held the arm at the last tick, or the torques still change slowly."""
-    holds = at.lags[0] > 0.0
-    for k in range(len(at.near)):
-        holds = holds or at.near[k, 1] != 0.0
-    return holds
-
-
-@inlined
 def _narrow(at, M, dt, qd, window):
     """Narrow the window of the torques to NEAR_RATE, beside what a push has changed since."""
     fastest = 0.0
@@ -242,7 +233,7 @@ def _narrow(at, M, dt, qd, window):
         for j in range(len(M)):
             pushed += M[i, j] * (at.accelerations[UNEXPLAINED, j] - at.accelerations[BEFORE, j])
         step, last = NEAR_RATE * at.table[EFFORT, i] * dt, at.last[i] - at.offset[i]
-        step = min(step + (2.0 * np.abs(pushed) if np.isfinite(pushed) else 0.0) + (
+        step = min(step + (4.0 * np.abs(pushed) if np.isfinite(pushed) else 0.0) + (
             hasty * at.table[EFFORT_RATE, i] * dt if hasty > 0.0 else 0.0),
             at.table[EFFORT_RATE, i] * dt)
         window[0, i], window[1, i] = (min(max(window[0, i], last - step), window[1, i]),
@@ -286,7 +277,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     chosen, start_of = vectors[5].view(np.int64), vectors[6].view(np.int64)
     x, y = own.joint_vectors[0], own.joint_vectors[1]
     put_inverse(M_inv, chosen, view(own.factor, 0, (n, n)), M)
-    is_held = holds(at)
+    is_held = at.gentle[0] > 0.0
     if is_held and dt > 0.0:
         _narrow(at, M, dt, qd, window)
     for i in range(n):
@@ -370,15 +361,17 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         else:
             at.near[near, 0], at.near[near, 1] = index, start_of[2 * n + k]
             near += 1
+            if start_of[2 * n + k] != 0:
+                at.gentle[0] = LINGER
         for i in range(n):
             x[i] += rows[k, i] * push[2 * n + k]
     # from here on: x = multipliers as joint torques, low = M⁻¹ x, high = changed torques (both
     # overwrite the bounds), y = change of the accelerations
-    is_at_bound, at.lags[0] = False, 0.0
+    is_at_bound, at.gentle[0] = False, max(at.gentle[0] - dt, 0.0)
     for i in range(total_rows):
         is_at_bound = is_at_bound or start_of[i] != 0
         if is_held and start_of[i] != 0 and n <= i < 2 * n:
-            at.lags[0] = 1.0
+            at.gentle[0] = LINGER
     for i in range(n):
         total = 0.0
         for j in range(n):
@@ -393,7 +386,9 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         y[i] += change[i] - SOFT_ACCELERATION * M_inv[i, i] * push[i]
     _put_shares(M, B, qdd, y, at.shares)
     for i in range(n):
-        wanted = high[i] if found and np.isfinite(high[i]) else tau[i]
+        wanted = at.last[i] - at.offset[i] if is_held and at.has_last[0] > 0.0 else tau[i]
+        if found and np.isfinite(high[i]):
+            wanted = high[i]
         tau[i] = min(max(wanted, window[0, i]), window[1, i])
     return is_at_bound
 

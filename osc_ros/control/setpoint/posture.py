@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 TURN, MANY = 2.0 * np.pi, 2.0  # a full turn [rad]; from so many turns on, degrees are likely
 # Time constant with which the clock of a motion stops while a joint lags [s].
-PAUSING = 0.06
+PAUSING = 0.1
 # Depth of the set-point beyond a limit from which its velocity does not count [rad, m].
 DEEP = 0.1
 # Time constant of another change of this clock, relative to the time in which a motion reaches its

@@ -112,11 +112,12 @@ def driven_among(name, count, event):
     return np.array(speeds), (np.abs(np.diff(torques, axis=0)) / robot.effort_limits).max(axis=1)
 
 
-@pytest.mark.xfail(strict=True, reason='known defect: obstacles and margins that change around '
-                                       'links in a joint motion: steps of the torques')
-@pytest.mark.parametrize('event', first_quick(['obstacles', 'margin']))
-def test_no_torque_steps_where_obstacles_come_go_and_jump_around_joints_at_full_speed(event):
-    speeds, steps = driven_among('ur5e', 8, event)
+@pytest.mark.parametrize('event', ['obstacles', 'margin'])
+@pytest.mark.parametrize(('name', 'count'), first_quick([
+    ('ur5e', 8), ('ur5e', 1), ('ur5e', 2), ('ur5e', 4), ('fr3', 1), ('fr3', 2), ('fr3', 4),
+    ('fr3', 32), ('panda', 1), ('panda', 8), ('gen3', 2), ('gen3', 32)]))
+def test_no_torque_steps_where_obstacles_come_go_and_jump_around_joints_at_full_speed(name, count, event):
+    speeds, steps = driven_among(name, count, event)
     assert speeds.max() < 1.05
     assert steps.max() < LARGEST_STEP
 
