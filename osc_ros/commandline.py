@@ -105,7 +105,7 @@ def ros_name(text: str) -> str:
     """Check and return the name of a node or topic (`type` of an argument)."""
     if not re.fullmatch(r'/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', text, re.ASCII):
         raise argparse.ArgumentTypeError(
-            f"'{text}': accepted are letters, digits and _, with / between parts, as left/camera")
+            f"'{text}': must be letters, digits and _, with / between parts, as left/camera")
     return text
 
 
@@ -113,7 +113,7 @@ def require_place(path: Path) -> None:
     """Raise InputError if the folder of a path does not exist or is not writable."""
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise InputError(f"'{path}': folder '{folder}' does not exist: accepted is a name in a "
+        raise InputError(f"'{path}': folder '{folder}' does not exist: give a name in a "
                          'folder that exists')
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise InputError(f"'{path}': writing there is not permitted")
@@ -123,7 +123,7 @@ def output_file(text: str) -> Path:
     """Check and return the path of an output file (`type` of an argument)."""
     path = output_folder(text)
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"'{path}' is a folder: accepted is the name of a file")
+        raise argparse.ArgumentTypeError(f"'{path}' is a folder: give the name of a file")
     return path
 
 

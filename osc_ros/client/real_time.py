@@ -93,7 +93,7 @@ class RealTimeBackend(LawBackend):
                  startup_check: str = 'certain', system: System = SYSTEM,
                  clearance: Clearance | float | bool = False) -> None:
         if startup_check not in CHECKS:
-            raise InputError(f"startup_check is '{startup_check}': accepted is one of "
+            raise InputError(f"startup_check is '{startup_check}': must be one of "
                              + ', '.join(CHECKS))
         clear = clearance_of(robot, clearance)
         urdf, self.robot = model_of(robot, *links)
@@ -486,7 +486,7 @@ def _checked(hardware: str, robot: str | os.PathLike[str], law: Law, values: Map
     known = {setting.name: setting for setting in hardware_class(hardware).settings}
     for name in values:
         if name not in known:
-            raise InputError(f"hardware '{hardware}' has no setting '{name}': accepted are "
+            raise InputError(f"hardware '{hardware}' has no setting '{name}': give one of "
                              + ', '.join(known))
     values = {name: value.tolist() if hasattr(value, 'tolist') else value
               for name, value in values.items()}

@@ -51,7 +51,7 @@ def require_reach(robot: Robot, task: Task, positions: Array) -> None:
     hint = (f' (are these millimetres? Then it is {given.tolist()} m)'
             if away[k] > MANY * most and np.linalg.norm(given - origin) <= most else '')
     raise ReachError(f"goal {positions[k].tolist()} m of '{link}' is {away[k]:.4g} m from the "
-                     f'first joint: accepted is at most {most:.4g} m, the sum of the link '
+                     f'first joint: must be at most {most:.4g} m, the sum of the link '
                      f'lengths{hint}', float(away[k]), most)
 
 

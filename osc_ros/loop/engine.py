@@ -150,8 +150,8 @@ class Engine:
         robot, supervision, texts, until = found.guard
         engine = cls(Law.of_recipe(found.law), supervision, 1.0, send, post)
         if robot.joint_names != engine.law.robot.joint_names:
-            raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: accepted"
-                             ' are those of the law')
+            raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: give"
+                             ' those of the law')
         engine.guard = Supervisor(robot, engine.law, supervision, engine._on_change)
         engine._records = *engine.guard.records, engine.touch.record
         vars(engine).update({name: found.values[name] for name in VALUES})

@@ -209,9 +209,9 @@ def test_gravity_of_an_arm_that_does_not_stand_upright_is_noted(gravity, is_note
     (['panda', '--tip', 'panda_hand_tc'], 2, "did you mean 'panda_hand_tcp'"),
     ([str(Path(__file__))], 2, 'does not parse as XML'),
     (['panda', '--home', '0,0,0,0.5,0,0,0'], 0, "home: 'panda_joint4' at 0.5 is outside of"),
-    (['panda', '--home', '0,x'], 2, 'accepted are numbers'),
-    (['panda', '--home', '0,1'], 2, 'accepted is a finite number for each of panda_joint1'),
-    (['panda', '--lock', 'panda_joint3=a'], 2, 'accepted is JOINT=POSITION'),
+    (['panda', '--home', '0,x'], 2, 'give numbers'),
+    (['panda', '--home', '0,1'], 2, 'must be a finite number for each of panda_joint1'),
+    (['panda', '--lock', 'panda_joint3=a'], 2, 'give JOINT=POSITION'),
     (['panda', '--lock', 'panda_joint33=0'], 2, 'panda_joint33'),
 ])
 def test_unknown_names_and_bad_numbers_are_refused(capsys, arguments, code, said):

@@ -203,7 +203,7 @@ def test_folder_in_place_of_a_file_is_refused(tmp_path, capsys):
     commandline.add_json(parser)
     with pytest.raises(SystemExit, match='2'):
         parser.parse_args(['--json', str(tmp_path)])
-    assert 'is a folder: accepted is the name of a file' in capsys.readouterr().err
+    assert 'is a folder: give the name of a file' in capsys.readouterr().err
 
 
 class Terminal(StringIO):

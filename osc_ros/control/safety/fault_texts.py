@@ -64,4 +64,4 @@ def fault_text(code: int, joint: str, given: Any, one: float, two: float, three:
     if code == sample.TOO_FAST:
         return f'{name} moves at {one:.4g}: its limit is {two:.4g}'
     kind = 'the speed of ' if code == sample.SPEED_STEP else ''
-    return f'{kind}{name} went {one:.4g} in {two:.4g} s: accepted is {three:.4g}'
+    return f'{kind}{name} went {one:.4g} in {two:.4g} s, at most {three:.4g} is plausible'

@@ -177,7 +177,7 @@ class Supervisor:
                 (self._at.velocities.newest[0], 0, MOST - 1), (way.next[0], -1, way.positions[0]),
                 (output.source[0], 0, len(SOURCES) - 1)):
             if not least <= number <= most:
-                raise InputError(f'{STATE.name}: {number} as an index, accepted is {least} to '
+                raise InputError(f'{STATE.name}: {number} as an index, must be {least} to '
                                  f'{most}')
 
     @property
@@ -214,7 +214,7 @@ class Supervisor:
     def _take_names(self, names: tuple[str, ...]) -> None:
         """Give every watchdog a row of the state; rows of the same names keep their contents."""
         if len(names) > WATCHDOGS:
-            raise InputError(f'{len(names)} watchdogs: accepted are at most {WATCHDOGS}')
+            raise InputError(f'{len(names)} watchdogs: must be at most {WATCHDOGS}')
         watches = self._at.causes.watches
         rows = dict(zip(self._names, watches.copy()))
         new = np.array([self.clock(), -np.inf, 0.0, 0.0, 0.0])

@@ -60,7 +60,7 @@ class JointMotion:
                 and coefficients.ndim == 3 and coefficients.shape[::2] == (m - 1, 6)
                 and times.flags.carray and coefficients.flags.carray):
             raise InputError(f'joint motion: times of shape {times.shape} and coefficients of '
-                             f'shape {coefficients.shape}: accepted are numbers of shapes (m,) '
+                             f'shape {coefficients.shape}: give numbers of shapes (m,) '
                              'and (m - 1, n, 6)')
         return cls(times, coefficients)
 
@@ -253,7 +253,7 @@ def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
     m = t.size
     if not (t.shape == (m,) and m >= 1 and np.isfinite(t).all()
             and (np.diff(t, prepend=-SHORTEST) >= SHORTEST).all()):
-        raise InputError(f'times {t.ravel().tolist()[:8]}: accepted are one or more, increasing '
+        raise InputError(f'times {t.ravel().tolist()[:8]}: give one or more, increasing '
                          'from 0 or later, finite')
     if t[0] > FARTHEST:
         raise InputError(f'the first point is for {t[0]:g} s after now: it must be at most '
@@ -263,23 +263,23 @@ def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
                          ('accelerations', accelerations)):
         rows = None if values is None else np.array(values, dtype=np.float64)
         if rows is not None and (rows.shape != (m, n) or not np.isfinite(rows).all()):
-            raise InputError(f'{name} have the shape {rows.shape}: accepted are finite numbers of '
+            raise InputError(f'{name} have the shape {rows.shape}: must be finite numbers of '
                              f'the shape ({m}, {n}), for {m} times and {n} joints')
         given.append(rows)
     if accelerations is not None and velocities is None:
-        raise InputError('accelerations are given without velocities: accepted are both')
+        raise InputError('accelerations are given without velocities: give both')
     for name, rows in zip(('velocities', 'accelerations'), given[1:]):
         if rows is not None and np.abs(rows[-1]).max() > AT_REST:
-            raise InputError(f'the last {name} are {rows[-1].tolist()}: accepted is 0, a motion '
+            raise InputError(f'the last {name} are {rows[-1].tolist()}: must be 0, a motion '
                              'that ends at rest')
     if t[0] < SHORTEST:
         far = float(np.abs(given[0][0] - start[0]).max())  # type: ignore[index]
         if far > NEAR:
             raise InputError(f'the motion begins {far:.3g} rad or m from the set-point of a '
-                             f'joint: accepted is {NEAR:g}, or a later time of the first point')
+                             f'joint: give {NEAR:g}, or a later time of the first point')
         t, given = t[1:], [None if rows is None else rows[1:] for rows in given]
         if not len(t):
-            raise InputError('there is only a point at the time 0: accepted are later ones')
+            raise InputError('there is only a point at the time 0: give later ones')
     q, v, a = given
     return JointMotion.through(start, t, q, v, a)  # type: ignore[arg-type]
 

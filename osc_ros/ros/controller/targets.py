@@ -425,7 +425,7 @@ class Targets:
         """Raise InputError if the kind of the task does not accept this command."""
         kind = self.policy.task(task).kind
         if topic.rpartition('target_')[2] not in kind.goals:
-            raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
+            raise InputError(f"task '{task}' is of kind {kind.name}: give one of "
                              + ', '.join(f'target_{goal}' for goal in kind.goals))
 
     # forces

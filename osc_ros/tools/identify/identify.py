@@ -142,7 +142,7 @@ def _described(name: str | None, options: argparse.Namespace) -> tuple[str, Robo
         text = robot_parameters.urdf_text(str(options.urdf))
     else:
         if name not in robot_parameters.shipped_robots():
-            raise InputError(f"robot '{name}': accepted is one of "
+            raise InputError(f"robot '{name}': must be one of "
                              + ', '.join(robot_parameters.shipped_robots()))
         given = Parameters([share_directory() / 'config' / f'{name}.yaml']).given('osc_simulator')
         values = {'base': options.base or given['base'], 'tip': options.tip or given['tip']}

@@ -91,7 +91,7 @@ def _text(name: str) -> str:
         near = similar(name, [*_shipped(), *nearby], 1)
         raise InputError(f"'{name}' cannot be read ({error})"
                          + (f"; did you mean '{near[0]}'?" if near else '')
-                         + f": accepted is a URDF file or one of {', '.join(_shipped())}"
+                         + f": give a URDF file or one of {', '.join(_shipped())}"
                          ) from None
 
 
@@ -115,7 +115,7 @@ def _home(given: str | None) -> Any:
     try:
         return np.array([float(x) for x in given.replace(',', ' ').split()])
     except ValueError:
-        raise InputError(f"--home '{given}': accepted are numbers, as 0,-0.8,0") from None
+        raise InputError(f"--home '{given}': give numbers, as 0,-0.8,0") from None
 
 
 def _position(given: str) -> tuple[str, float]:
@@ -123,7 +123,7 @@ def _position(given: str) -> tuple[str, float]:
     try:
         return name, float(value or 0.0)
     except ValueError:
-        raise InputError(f"--lock '{given}': accepted is JOINT=POSITION, as wrist=0.5") from None
+        raise InputError(f"--lock '{given}': give JOINT=POSITION, as wrist=0.5") from None
 
 
 def measured_updates(found: Findings) -> tuple[float, float]:

@@ -97,7 +97,7 @@ def message_type(kind: str) -> Any:
     """
     found = MESSAGE_TYPE.fullmatch(kind)
     if found is None:
-        raise InputError(f"type '{kind}': accepted are messages, as std_msgs/msg/String")
+        raise InputError(f"type '{kind}': give messages, as std_msgs/msg/String")
     _own_definition(kind)
     try:
         return getattr(import_module(f'{found[1]}.msg'), found[2])
@@ -325,7 +325,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _record(options: argparse.Namespace) -> int:
     if not options.duration > 0.0:
-        raise InputError(f'--duration {options.duration:g}: accepted is more than 0 [s]')
+        raise InputError(f'--duration {options.duration:g}: must be more than 0 [s]')
     folder = options.output or Path(strftime('osc_record_%Y%m%d_%H%M%S'))
     bag = BagWriter(folder, definition)
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)

@@ -82,9 +82,9 @@ def _run(options: argparse.Namespace) -> int:
                               ('samples', options.samples, MOST_SAMPLES),
                               ('most', options.most, MOST_CAPSULES)):
         if not 0 < value <= most:
-            raise InputError(f'--{name} {value}: accepted is more than 0, at most {most:g}')
+            raise InputError(f'--{name} {value}: must be more than 0, at most {most:g}')
     if options.seed < 0:
-        raise InputError(f'--seed {options.seed}: accepted is 0 or more')
+        raise InputError(f'--seed {options.seed}: must be 0 or more')
     path = Path(options.urdf)
     text = urdf_text(path)
     root, ends = ends_of_chains(text)
@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
         model = ShapeModel.of_file(options.shapes)
         elements = []
     if options.at is not None and len(options.at) != robot.nq:
-        raise InputError(f'--at has {len(options.at)} positions: accepted are {robot.nq}, for '
+        raise InputError(f'--at has {len(options.at)} positions: give {robot.nq}, for '
                          + ', '.join(robot.joint_names))
     pairs = pairs_never_near(robot, model, options.samples, options.seed, options.margin,
                              None if options.at is None else np.array(options.at))

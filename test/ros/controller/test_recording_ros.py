@@ -86,7 +86,7 @@ def test_watchdog_writes_a_file_that_is_computed_again(spin, tmp_path, monkeypat
     assert difference(run, again).largest.max() < 1.0
     with pytest.raises(osc_ros.InputError, match=f"mean '{FREQUENCY}'"):
         changes_of(['translation.natural_freqency=[1.0,1.0,1.0]'], values)
-    with pytest.raises(osc_ros.InputError, match='accepted are'):
+    with pytest.raises(osc_ros.InputError, match='give'):
         changes_of(['rate=10.0'], values)
 
 
@@ -380,7 +380,7 @@ def test_names_that_ros_does_not_have_are_refused(arguments, capsys):
     from osc_ros.tools.record import record_node
     with pytest.raises(SystemExit, match='2'):
         record_node.main(arguments)
-    assert 'accepted are letters, digits and _' in capsys.readouterr().err
+    assert 'must be letters, digits and _' in capsys.readouterr().err
 
 
 # osc_record that waits for a controller for 1 s in place of 10 s, and for a long time.
