@@ -18,8 +18,9 @@ from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Any, NoReturn, TextIO
 
-from osc_ros.errors import InputError, OscError, similar
+from osc_ros.errors import InputError, ModelError, OscError, similar
 from osc_ros.interrupts import end_quietly
+from osc_ros.model.files import file_text, ROBOTS, shipped_urdf
 
 STDOUT = Path('-')  # value of `--json` without a file
 ROS_ARGUMENTS = '--ros-args'
@@ -48,6 +49,28 @@ class Parser(argparse.ArgumentParser):
             if found := [one[0] for one in near if one]:
                 message += f" (did you mean {', '.join(found)}?)"
         super().error(message)
+
+
+def add_robot(parser: argparse.ArgumentParser) -> None:
+    """Add --robot and --urdf, of which one is required, --base and --tip; see `robot_text`."""
+    robot = parser.add_mutually_exclusive_group(required=True)
+    robot.add_argument('--robot', metavar='NAME', help='a robot of this package: '
+                       + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
+    robot.add_argument('--urdf', metavar='FILE', type=Path, help='a URDF, with xacro expanded')
+    parser.add_argument('--base', help='link that is fixed to the ground (the root)')
+    parser.add_argument('--tip', help='link that is controlled (end of the longest chain)')
+
+
+def robot_text(options: argparse.Namespace) -> str:
+    """Return the URDF text that --robot or --urdf names; the error has a similar name."""
+    if options.robot:
+        return shipped_urdf(options.robot).read_text(encoding='utf-8')
+    path = options.urdf.expanduser()
+    try:
+        return file_text(path, 'a URDF')
+    except ModelError as error:
+        near = similar(str(path), map(str, path.parent.glob('*.urdf')), 1)
+        raise InputError(str(error) + (f"; did you mean '{near[0]}'?" if near else '')) from None
 
 
 def node_parser(prog: str, **options: Any) -> Parser:

@@ -414,7 +414,8 @@ class Motions:
         Raises
         ------
         InputError
-            The twist is not six finite numbers, or more than ten times too fast.
+            The twist is not six finite numbers, or more than ten times too fast; the controller
+            is not active.
 
         """
         twist = finite_array('twist', twist, (6,))
@@ -422,6 +423,8 @@ class Motions:
         if twist.any() or not self._has_goal:
             self._backend.jog(twist)
             self._has_goal = False
+        else:
+            self._backend.require_active()
 
     def axes(self, x: str = MOTION, y: str = MOTION, z: str = MOTION, rx: str = MOTION,
              ry: str = MOTION, rz: str = MOTION) -> None:

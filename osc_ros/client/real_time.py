@@ -274,6 +274,10 @@ class RealTimeBackend(LawBackend):
             self._check()
         return answer
 
+    def require_active(self) -> None:
+        """Raise ArmError if the loop is not active; see `Backend`."""
+        self._request(requests.progress)
+
     def _request(self, what: Callable[..., Any], *arguments: Any) -> Any:
         """Request an action of the loop; raise ArmError if the loop is not active."""
         self._require_open()
@@ -360,7 +364,7 @@ class RealTimeBackend(LawBackend):
 
     def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         """Use other settings or another robot."""
-        self._request(requests.progress)  # raises ArmError if the loop is not active
+        self.require_active()
         self._plan(settings, robot)
 
     def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> None:

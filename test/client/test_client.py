@@ -309,7 +309,7 @@ def test_goal_beyond_the_link_lengths_is_refused_with_figures_and_nothing_moves(
     for command in (lambda: arm.move_to([400.0, 0.0, 0.3]),
                     lambda: arm.move_to([400.0, 0.0, 0.3], duration=1.0),
                     lambda: arm.follow([before[:3, 3], [4.0, 0.0, 0.3]], 1.0)):
-        with pytest.raises(ReachError, match=naming('m from the first joint', 'at most')) as error:
+        with pytest.raises(ReachError, match=naming('beyond reach', 'at most')) as error:
             command()
         assert error.value.distance > 3.0 > 1.2 > error.value.reach
     arm.sleep(0.1)

@@ -151,7 +151,7 @@ def test_bad_input_of_controllers_is_refused_by_name():
     with pytest.raises(InputError, match='settings.*controller 1'):
         with many.one(1) as one:
             one.change(replace(one.settings, blend_time=0.5))
-    with pytest.raises(InputError, match='give one'):
+    with pytest.raises(InputError, match='one at a time'):
         with many.one(0), many.one(1):
             pass
     np.testing.assert_array_equal(many.torque(0.0, q, 0.0 * q), before)

@@ -317,7 +317,7 @@ def test_command_says_what_is_wrong_and_exits_with_2(tmp_path, monkeypatch, caps
     ('gen3', 'payload'), ('iiwa14', 'payload'), ('ur10e', 'payload')]))
 def test_simulated_arm_in_mujoco_is_identified(name, what, tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
-        identify.main(['--simulate', name, '--what', what, '--yes', '--output',
+        identify.main(['--simulate', '--robot', name, '--what', what, '--yes', '--output',
                        str(tmp_path), '--duration', '10' if what == 'payload' else '20',
                        '--json', str(tmp_path / 'found.json')])
     assert end.value.code == 0, capsys.readouterr().err
@@ -340,6 +340,6 @@ def test_simulated_arm_in_mujoco_is_identified(name, what, tmp_path, capsys):
 def test_arm_does_not_move_without_consent(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr('builtins.input', lambda question: 'n')
     with pytest.raises(SystemExit) as end:
-        identify.main(['--simulate', 'panda', '--output', str(tmp_path)])
+        identify.main(['--simulate', '--output', str(tmp_path)])
     assert end.value.code == 3 and 'nothing was moved' in capsys.readouterr().out
     assert not list(tmp_path.glob('recording*'))

@@ -35,9 +35,9 @@ def velocity_text(names: tuple[str, ...], joint: int, kind: float, figure: float
         ': velocity does not fit the positions and is estimated from them')
 
 
-def silence_text(silent: float, why: str) -> str:
-    """Return the message for a time [s] without a valid state; `why`: reason of rejections."""
-    return f'nothing valid for {silent:.3f} s: {why}' if why else f'nothing for {silent:.3f} s'
+def silence_text(what: str, silent: float, limit: float, why: str) -> str:
+    """Return the message for a time without joint states or commands [s]; `why`: with remedy."""
+    return f'no {what} for {silent:.3f} s (limit {limit:g} s)' + (f': {why}' if why else '')
 
 
 def fault_text(code: int, joint: str, given: Any, one: float, two: float, three: float) -> str:

@@ -301,7 +301,7 @@ class TestInTheLaw:
 
     def test_settings_that_cannot_be_used_are_refused(self):
         for bad in ({'bandwidth': 0.0}, {'bandwidth': math.nan}, {'efforts': 'currents'}):
-            with pytest.raises(InputError, match='give'):
+            with pytest.raises(InputError, match='give|must be'):
                 Observation(**bad)
         with pytest.raises(InputError, match="'on'.*(give|must be).*obs"):
             Disturbance('on')

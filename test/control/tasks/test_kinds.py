@@ -264,9 +264,9 @@ def test_axis_without_a_direction_is_refused(given, message):
 @pytest.mark.parametrize('given, message', [
     ({'axes': ('motion',) * 3 + ('free',) * 3},
      "'gaze' .*look_at .*motion, motion, motion, free, .*motion, motion, free, free, "),
-    ({'frame': LINK}, "'panda_hand': (give|must be).*none"),
+    ({'frame': LINK}, "'panda_hand': .*must be none"),
     ({'gains': Stiffness([50.0] * 6, [1.0] * 6, [10.0, 50.0])},
-     'Stiffness: (give|must be).*Gains'),
+     'Stiffness: .*must be Gains'),
 ])
 def test_task_that_does_not_fit_its_kind_is_refused(given, message):
     with pytest.raises(InputError, match=message):

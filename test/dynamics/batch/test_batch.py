@@ -332,7 +332,8 @@ def test_payloads_that_do_not_fit_are_refused():
             (Payloads([1.0, -2.0, 1.0]), r'payloads.mass\[1\] .*-2.0: (give|must be).* 0 '),
             (Payloads(np.ones(3), None, turned), r'payloads.inertia\[1\] is .* symmetric'),
             (Payloads(np.ones(3), None, one), r'payloads.inertia\[2\] is .* semi-definite'),
-            (Payloads([1.0, 0.0, 1.0], None, abs(one)), r'payloads.inertia\[1\] is .* no mass'),
+            (Payloads([1.0, 0.0, 1.0], None, abs(one)),
+             r'payloads.inertia\[1\] is .* without mass'),
             ((1.0, 2.0, 3.0), r'payloads .*tuple: (give|must be).*Payloads')):
         with pytest.raises(InputError, match=message):
             osc.torque_batch(q, qd, u, payloads=loads)

@@ -663,7 +663,7 @@ def test_without_states_the_controller_holds_against_gravity_and_then_goes_on(sp
     rig = Rig(spin, state_timeout=0.2).activate()
     rig.ask()
     rig.until_held(gravity(READY), atol=BRAKED)
-    rig.until_said('stale_state: nothing for 0.2')
+    rig.until_said('stale_state: no joint states on /joint_states for 0.2')
     rig.controller.set_parameters(given(settle_time=0.001))
     rig.ask()
 
