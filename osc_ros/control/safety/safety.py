@@ -165,7 +165,7 @@ cause_views, output_views = (CAUSES.only('reaction', 'is_blind', 'stopped'),
 load_views = STOPPING_PLAN.only('load')
 _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
 _velocities_views, _fitted_views = VELOCITIES.views, GATE.only(
-    'qd', 'changed_time', 'changed_q', 'changed_qd', 'changes')
+    'qd', 'changed_time', 'changed_q', 'changed_qd', 'changes', 'is_doubted')
 
 
 @inlined

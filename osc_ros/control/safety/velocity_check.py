@@ -16,7 +16,7 @@ import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position
-from osc_ros.control.safety.sample import JUMP_FACTOR, JUMP_FLOOR, short_step
+from osc_ros.control.safety.sample import FROZEN_LONG, JUMP_FACTOR, JUMP_FLOOR, short_step
 from osc_ros.control.safety.tables import INTERVALS
 
 INTERVAL = 0.01  # interval of the compared integrals [s]
@@ -248,7 +248,7 @@ def _follow(at, robot, gate, time, q, qd):
     Take a state with a new stamp; return whether velocities no longer fit.
 
     While no position changes, as of a driver that repeats its last values, nothing is compared;
-    but if none has ever changed, the arm is at rest.
+    but if none has ever changed, and the velocities were doubted for FROZEN_LONG, the arm rests.
 
     """
     dt, is_repeated = time - at.stamps[0], True
@@ -260,6 +260,8 @@ def _follow(at, robot, gate, time, q, qd):
             return False
         at.seen[0] = 0.0
     at.jumped[0] = 0.0
+    rests = gate.changes[0] <= 1.0 and gate.is_doubted[0] > 0.0 and (
+        time - gate.changed_time[0] > FROZEN_LONG)
     was_quiet = not is_repeated and time - gate.changed_time[0] > max(QUIET, 2.0 * dt)
     if at.seen[0] == 0.0 or dt < 0.0 or dt > max(GAP, PERIODS * at.spacing[0]) or was_quiet:
         if dt < 0.0:
@@ -269,7 +271,7 @@ def _follow(at, robot, gate, time, q, qd):
         _begin(at, time, q, qd)
         has_failed = False
     else:
-        has_failed = _advance(at, robot, time, q, qd, not is_repeated or gate.changes[0] <= 1.0)
+        has_failed = _advance(at, robot, time, q, qd, not is_repeated or rests)
     put_position(at, robot, time, q)
     return has_failed
 
@@ -279,9 +281,8 @@ def fit_velocities(at, robot, gate, time, q, qd):
     """
     Replace velocities in qd (n,) that do not fit the positions q (n,); return if that is possible.
 
-    `at` are views of VELOCITIES, `robot` of ROBOT with `fastest` and `turns`, `gate` of GATE with
-    `qd`, `changed_time`, `changed_q`, `changed_qd` and `changes`. A state that is not finite
-    changes nothing.
+    `at` are views of VELOCITIES, `robot` of ROBOT with `fastest` and `turns`, `gate` of GATE. A
+    state that is not finite changes nothing.
 
     """
     for i in range(len(q)):
