@@ -140,6 +140,7 @@ OUTPUT = Table(
     Slot('source', (1,), '', 'source of this torque, see stopping.SOURCES'),
     Slot('at', (1,), 's', 'when this torque was sent, on the clock of the loop'),
     Slot('time', (1,), 's', 'time of the state that was answered by this torque'),
+    Slot('unasked', (1,), 's', 'time steps of the torques that were sent since then'),
     Slot('was_blind', (1,), '', '1 if the state was too old when this torque was sent; -1: the '
          'model has changed since'),
     Slot('fade_duration', (1,), 's', 'duration of the fade from the last source; 0: none'),
