@@ -3,13 +3,16 @@
 
 """The black box and osc_record of a running controller."""
 
+from functools import partial
 import json
+import math
 import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+from threading import Event, Thread
 import time
 from types import SimpleNamespace
 
@@ -18,13 +21,18 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 pytest.importorskip('mcap', reason='mcap is not installed')
+from geometry_msgs.msg import PoseStamped
+from rcl_interfaces.srv import GetParameters
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import UInt8MultiArray
 
+from browser import free_port
 from common import PATIENCE
+from node_rig import ROBOT
 import osc_ros
+from osc_ros.loop import requests
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagReader, BagWriter
 from osc_ros.recording.explanation import difference
@@ -32,9 +40,14 @@ from osc_ros.recording.recorded_joints import loaded_bag
 from osc_ros.recording.replay import PARAMETERS, Replay
 from osc_ros.ros.controller import black_box
 from osc_ros.ros.controller.black_box import BlackBox
+from osc_ros.ros.controller.controller import Controller
 from osc_ros.ros.controller.records import Records
+from osc_ros.ros.messages.messages import pose_message, stamp
+from osc_ros.ros.process.node_process import EventsExecutor
 from osc_ros.tools.record.alternative import ChangedParameters, changes_of
-from ros_arm import RosArm
+from processes import Processes
+from readers import arguments_of, READERS
+from ros_arm import HOME, RosArm, Spun
 from watched import bad_state, Watched
 
 FREQUENCY = 'translation.natural_frequency'
@@ -478,3 +491,88 @@ def test_record_whose_folder_is_removed_says_so(tmp_path):
     assert process.returncode == 3, said
     assert f"'{tmp_path / 'run' / 'run_0.mcap'}' was removed" in said
     assert 'Traceback' not in said and 'no node' not in said and 'computes' not in out
+
+
+PART = 300.0  # simulated time of one recording; a run of an hour would not fit into memory [s]
+
+
+@pytest.mark.parametrize('seconds', [4.0, pytest.param(3600.0, marks=pytest.mark.slow)])
+def test_run_with_page_recorder_diagnostics_and_queries_is_computed_again(
+        ros, tmp_path, seconds, request):
+    seconds = min(seconds, 3600.0 * request.config.getoption('hours'))
+    processes, failures, ends = Processes(tmp_path), [], Event()
+    rng, rate = np.random.default_rng(7), 250.0
+    given = {**ROBOT, 'rate': rate, 'lockstep': True, 'paced': True, 'lockstep_timeout': 3600.0,
+             'initial_positions': list(map(float, HOME))}
+    processes.start('simulator', '--ros-args', *(
+        word for name, value in given.items() for word in ('-p', f'{name}:={json.dumps(value)}')))
+    controller = Controller(parameter_overrides=[
+        Parameter(name, value=value) for name, value in {
+            **ROBOT, 'rate': rate, 'state_timeout': 30.0, 'disturbance.mode': 'observer',
+            'black_box.directory': str(tmp_path / 'box')}.items()])
+    user = Node('user')
+    names = list(controller._parameters)
+    queries = user.create_client(GetParameters, 'osc_controller/get_parameters')
+    poses = user.create_publisher(PoseStamped, 'osc_controller/target_pose', 10)
+    user.create_timer(1.0, lambda: queries.call_async(GetParameters.Request(names=names)))
+    nodes = Spun(EventsExecutor(), user, controller)
+    page = processes.start('viewer', '--port', free_port())
+
+    def read():
+        try:
+            while not ends.wait(0.2):
+                for what in READERS:
+                    if what is not requests.journal_piece:
+                        loop.read(what, *arguments_of(what, loop.engine)[1:])
+        except Exception as error:
+            failures.append(error)
+
+    def move_at_random(length):
+        """Set a goal for the tip at random, and sometimes a gain, every 1.5 s for a time [s]."""
+        end, due, count = loop.time + length, loop.time, 0
+        while loop.time < end:
+            until(lambda due=due: loop.time >= due)
+            goal = home.copy()
+            goal[:3, 3] += rng.uniform(-0.1, 0.1, 3)
+            poses.publish(pose_message(goal, ROBOT['base'], stamp(0.0)))
+            count, due = count + 1, due + 1.5
+            if count % 5 == 0:
+                set_frequency(controller, rng.uniform(15.0, 25.0))
+
+    reader = Thread(target=read)
+    try:
+        until(lambda: getattr(controller, '_loop', None) is not None and controller._loop.time > 0)
+        loop = controller._loop
+        until(lambda: loop.read(requests.status).mode == 'active')
+        home = loop.read(lambda engine: engine.law.target.pose.copy())
+        reader.start()
+        for part in range(math.ceil(seconds / PART)):
+            length = min(PART, seconds - part * PART)
+            run = recorded_run(processes, controller, tmp_path / f'run{part}',
+                               partial(move_at_random, length))
+            print(f'{part * PART + length:.0f} s: {run.commands} torques, {run.differing} '
+                  f'differ (by up to {run.largest:g} N m)', flush=True)
+            assert run.is_identical, (run.differing, run.commands, run.largest)
+            assert run.commands > 0.9 * rate * length
+            assert sum(event.text.startswith('follow') for event in run.events) > 0.5 * length
+        assert page.poll() is None and reader.is_alive() and not failures
+    finally:
+        ends.set()
+        processes.end()
+        nodes.close()
+
+
+def recorded_run(processes, controller, folder, move):
+    """Return the run of osc_record during `move`, computed again; the recording is removed."""
+    before = readers_of_journal(controller)
+    recorder = processes.start('record', '--output', folder, '--json', folder.with_suffix('.json'))
+    until(lambda: readers_of_journal(controller) - before)
+    until(lambda: 'recording; Ctrl-C ends it' in recorder.log.read_text())
+    move()
+    recorder.send_signal(signal.SIGINT)
+    assert recorder.wait(timeout=PATIENCE) == 0, recorder.log.read_text()
+    assert json.loads(folder.with_suffix('.json').read_text())['exact'] is True, (
+        recorder.log.read_text())
+    run = Replay(loaded_bag(folder).run_of(), has_terms=False).compute()
+    shutil.rmtree(folder)
+    return run
