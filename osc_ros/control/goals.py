@@ -510,6 +510,7 @@ class CommandedCycle(ControlCycle):
         motion = joint_path(state, times, rows, *(
             None if given is None else _held(given, 0.0) for given in (velocities, accelerations)))
         require_within(motion, self.robot, self.settings.limits.velocity, state[0])
+        _ = motion.later_extremes  # now, and not between two states
         return motion
 
     def follow_joint_path(self, motion: JointMotion) -> float:

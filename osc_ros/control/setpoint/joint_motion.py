@@ -182,14 +182,22 @@ class JointMotion:
         _put_samples(self.times, self.coefficients, times, states)
         return times, states
 
-    @cached_property
+    @property
     def extremes(self) -> Array:
         """Least and largest position (2, n) of each joint at the samples."""
-        parts = list(self.parts())
-        found = np.empty((len(parts), 2, self.coefficients.shape[1]))
-        for part, rows in zip(parts, found):
-            _put_extremes(part.coefficients, rows)
-        return np.array([found[:, 0].min(axis=0), found[:, 1].max(axis=0)])
+        first = np.empty((2, self.coefficients.shape[1]))
+        _put_extremes(self.coefficients[:1], first)
+        return _together([first, self.later_extremes])
+
+    @cached_property
+    def later_extremes(self) -> Array:
+        """Extremes after the first segment, which `begin_at` changes: slow for a long motion."""
+        n = self.coefficients.shape[1]
+        found = [np.outer([np.inf, -np.inf], np.ones(n))]
+        for k in range(1, len(self.coefficients), PIECE):
+            found.append(np.empty((2, n)))
+            _put_extremes(self.coefficients[k:k + PIECE], found[-1])
+        return _together(found)
 
     def parts(self) -> Iterator[JointMotion]:
         """Yield the motion in parts of PIECE segments, on the same memory."""
@@ -200,14 +208,16 @@ class JointMotion:
         """Begin at another state (3, n): change the first segment, C² as before; return it."""
         q, v, a = np.stack([state, self.at(float(self.times[1]))], axis=1)
         _put_quintics(self.times[:2], q, v, a, self.coefficients[:1])
-        first = JointMotion(self.times[:2], self.coefficients[:1])
-        (low, high), (least, most) = first.extremes, self.extremes
-        self.extremes = np.array([np.minimum(low, least), np.maximum(high, most)])
-        return first
+        return JointMotion(self.times[:2], self.coefficients[:1])
 
     def slowed(self, factor: float) -> JointMotion:
         """Return this motion in `factor` times its duration; the motion must start at rest."""
         return JointMotion(factor * self.times, self.coefficients)
+
+
+def _together(extremes: list[Array]) -> Array:
+    least, most = np.moveaxis(np.array(extremes), 1, 0)
+    return np.array([least.min(axis=0), most.max(axis=0)])
 
 
 def rehearse(n: int) -> None:
