@@ -4,6 +4,7 @@
 """Controller and simulator nodes over DDS: commands, refusals, parameters, shutdown."""
 
 import gc
+from itertools import permutations
 import signal
 import subprocess
 import sys
@@ -33,11 +34,13 @@ from common import naming  # noqa: E402
 from node_rig import (  # noqa: E402
     BRAKED,
     FAILURE,
+    follow_joints,
     given,
     gravity,
     Hardware,
     JOINTS,
     PANDA,
+    Plant,
     READY,
     Rig,
     ROBOT,
@@ -46,6 +49,7 @@ from node_rig import (  # noqa: E402
     target,
     wrench,
 )
+from osc_ros.control.safety.supervision import HARMLESS  # noqa: E402
 from osc_ros.control.setpoint.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.loop import requests  # noqa: E402
@@ -897,3 +901,29 @@ def test_speed_override_is_set_by_topic_and_parameter_and_outlasts_an_activation
     rig.deactivate()
     rig.activate_configured()
     assert in_force() == 50.0
+
+
+@pytest.mark.slow  # quick: test_changes_that_follow_each_other_closely_do_not_throw_the_arm
+@pytest.mark.parametrize('gap', [0.02, 0.1, 0.3, 0.6])  # [s]
+def test_second_change_of_mode_at_full_joint_speed_does_not_throw_the_arm(spin, gap):
+    rig = Rig(spin, rate=500.0).activate()
+    plant, engine = Plant(rig), rig.controller._loop.engine
+    follow_joints(rig, READY)
+    for first, second in permutations(('acceleration', 'impedance', 'free', 'joints'), 2):
+        if first == 'joints':
+            continue
+        follow_joints(rig, READY + [1.5, 0.8, -1.2, 1.0, 1.5, 1.2, -1.5],
+                      plant.arm.velocity)
+        plant.speed = plant.step = 0.0
+        plant.run(0.4)
+        before = plant.speed
+        for mode, seconds in ((first, gap), (second, 1.5)):
+            assert set_live(rig, mode=mode) == ''
+            plant.run(seconds)
+        print(f'{first}, {second} after {gap} s: v {before:.2f}, then {plant.speed:.2f}, at the '
+              f'end {np.abs(plant.arm.qd / plant.arm.velocity).max():.3f}, step '
+              f'{plant.step:.3f}; {dict(engine.guard.counts)}')
+        assert plant.speed <= 1.05 and plant.step <= 0.1
+        assert engine.guard.reaction in HARMLESS
+        follow_joints(rig, READY)
+        plant.run(2.5)
