@@ -31,7 +31,7 @@ from osc_ros.commandline import (
 )
 from osc_ros.errors import InputError, OscError
 from osc_ros.interrupts import end_quietly, recorded_signals
-from osc_ros.loop.journal import piece_places
+from osc_ros.loop.journal import loaded_piece, piece_places
 from osc_ros.recording.bag import BagWriter
 from osc_ros.recording.cdr import bytes_of, RULE
 from osc_ros.recording.export import JOURNAL
@@ -276,10 +276,15 @@ class Recorder(Node):  # type: ignore[misc]
         self.journal, self._newest = self.journal + 1, perf_counter()
         try:
             begin, following = piece_places(bytes_of(data))
+            last = self._following or begin
+            if begin[1] == 0 and begin[0] > last[0]:  # the next segment, of the same controller
+                has_gap = (begin[0], loaded_piece(bytes_of(data)).before) != (last[0] + 1, last[1])
+            else:
+                has_gap = begin[1] > 0 and begin != last
         except InputError as error:
             self._add_gap(str(error))
             return
-        if begin[1] and self._following not in (None, begin):
+        if has_gap:
             self._add_gap('there is a gap before it')
         self._following = following
 
