@@ -39,10 +39,10 @@ SHARE = 0.5  # accepted 99th percentile of the update time, as a share of the pe
 def main(arguments: list[str] | None = None) -> None:
     """Print the findings and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
-    text = ''
+    text, locked = '', dict[str, float]()
     try:
-        text = robot_text(options)
         home, locked = _home(options.home), dict(_position(one) for one in options.lock)
+        text = robot_text(options)
         base, tip = _ends(options, text)
         found = findings(text, base, tip, home, locked)
     except ModelError as error:
