@@ -93,7 +93,7 @@ class Records:
 
     def _publish(self) -> None:
         count, now = self._publisher.get_subscription_count(), perf_counter()
-        if now > self._counted + LOST:
+        if not self._subscribers and now > self._counted + LOST:
             self._at = None
         if count > self._subscribers:  # a new subscriber needs the beginning of a segment
             newest = self._loop.request(requests.renew_journal)
