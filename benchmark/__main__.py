@@ -44,6 +44,7 @@ from osc_ros.commandline import output_file
 from osc_ros.dynamics.methods import METHODS
 import page
 import panda
+import parked
 import participants
 import plot
 import reach
@@ -118,7 +119,7 @@ def main() -> None:
                                           'participants [s] (%(default)s)')
     parser.add_argument('--only', choices=('batch', 'collision', 'cycles', 'gaps', 'gpu',
                                            'kinematics', 'latency', 'long_chain', 'participants',
-                                           'reach', 'ticks'),
+                                           'parked', 'reach', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -168,6 +169,9 @@ def main() -> None:
     if arguments.only == 'kinematics':
         print('\n'.join(kinematics.page(solved := kinematics.section())))
         return write({'machine': machine(), 'kinematics': [asdict(row) for row in solved]})
+    if arguments.only == 'parked':
+        print('\n'.join(parked.page(times := parked.section())))
+        return write({'machine': machine(), 'parked': times})
     if arguments.only == 'reach':
         print('\n'.join(reach.page(passed := reach.section())))
         return write({'reach': [asdict(row) for row in passed]})

@@ -107,6 +107,12 @@ def amend(app, name: str, source: list[str]) -> None:
     source[0] = text
 
 
+def leave_out_of_search(app, env) -> None:
+    """Let the search find pages for users only, and not the changes and the rules of the code."""
+    for name in 'CHANGELOG', 'CONTRIBUTING':
+        env.metadata[name]['nosearch'] = True
+
+
 def write_index(app, error: Exception | None) -> None:
     """Write index.html, which leads to the page of README.md."""
     if error is None and app.builder.name == 'html':
@@ -138,5 +144,6 @@ def setup(app) -> dict[str, bool]:
     """Register the functions above."""
     app.add_html_math_renderer('mathml', (formula, None), (formula, None))
     app.connect('source-read', amend)
+    app.connect('env-updated', leave_out_of_search)
     app.connect('build-finished', write_index)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}

@@ -143,7 +143,7 @@ class Recorded:
                     np.array(found.get('deflection', [0.0] * 6), dtype=float).reshape(6),
                     bool(found.get('is_held', False))), bool(found.get('gone', False))))
             except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise DeviceError(f'{path}, line {number}: {error!r}; accepted is {{"time": …, '
+                raise DeviceError(f'{path}, line {number}: {error!r}; give {{"time": …, '
                                   '"deflection": [six numbers], "is_held": true}') from None
         self._begin: float | None = None
 
@@ -169,7 +169,7 @@ def device_of(name: str) -> Device:
         return Evdev('SpaceMouse', SPACEMOUSE)
     path = Path(name)
     if not path.is_file():
-        raise DeviceError(f"device '{name}': accepted are keyboard, gamepad, spacemouse, or the "
+        raise DeviceError(f"device '{name}': give keyboard, gamepad, spacemouse, or the "
                           'file of a recording')
     return Recorded(path)
 

@@ -18,8 +18,9 @@ from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Any, NoReturn, TextIO
 
-from osc_ros.errors import InputError, OscError, similar
+from osc_ros.errors import InputError, ModelError, OscError, similar
 from osc_ros.interrupts import end_quietly
+from osc_ros.model.files import file_text, ROBOTS, shipped_urdf
 
 STDOUT = Path('-')  # value of `--json` without a file
 ROS_ARGUMENTS = '--ros-args'
@@ -48,6 +49,28 @@ class Parser(argparse.ArgumentParser):
             if found := [one[0] for one in near if one]:
                 message += f" (did you mean {', '.join(found)}?)"
         super().error(message)
+
+
+def add_robot(parser: argparse.ArgumentParser) -> None:
+    """Add --robot and --urdf, of which one is required, --base and --tip; see `robot_text`."""
+    robot = parser.add_mutually_exclusive_group(required=True)
+    robot.add_argument('--robot', metavar='NAME', help='a robot of this package: '
+                       + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
+    robot.add_argument('--urdf', metavar='FILE', type=Path, help='a URDF, with xacro expanded')
+    parser.add_argument('--base', help='link that is fixed to the ground (the root)')
+    parser.add_argument('--tip', help='link that is controlled (end of the longest chain)')
+
+
+def robot_text(options: argparse.Namespace) -> str:
+    """Return the URDF text that --robot or --urdf names; the error has a similar name."""
+    if options.robot:
+        return shipped_urdf(options.robot).read_text(encoding='utf-8')
+    path = options.urdf.expanduser()
+    try:
+        return file_text(path, 'a URDF')
+    except ModelError as error:
+        near = similar(str(path), map(str, path.parent.glob('*.urdf')), 1)
+        raise InputError(str(error) + (f"; did you mean '{near[0]}'?" if near else '')) from None
 
 
 def node_parser(prog: str, **options: Any) -> Parser:
@@ -105,7 +128,7 @@ def ros_name(text: str) -> str:
     """Check and return the name of a node or topic (`type` of an argument)."""
     if not re.fullmatch(r'/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', text, re.ASCII):
         raise argparse.ArgumentTypeError(
-            f"'{text}': accepted are letters, digits and _, with / between parts, as left/camera")
+            f"'{text}': must be letters, digits and _, with / between parts, as left/camera")
     return text
 
 
@@ -113,7 +136,7 @@ def require_place(path: Path) -> None:
     """Raise InputError if the folder of a path does not exist or is not writable."""
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise InputError(f"'{path}': folder '{folder}' does not exist: accepted is a name in a "
+        raise InputError(f"'{path}': folder '{folder}' does not exist: give a name in a "
                          'folder that exists')
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise InputError(f"'{path}': writing there is not permitted")
@@ -123,7 +146,7 @@ def output_file(text: str) -> Path:
     """Check and return the path of an output file (`type` of an argument)."""
     path = output_folder(text)
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"'{path}' is a folder: accepted is the name of a file")
+        raise argparse.ArgumentTypeError(f"'{path}' is a folder: give the name of a file")
     return path
 
 

@@ -90,7 +90,7 @@ def installation(extra: str) -> str:
 def require_type(what: str, given: object, kind: type | tuple[type, ...], accepted: str) -> None:
     """Raise InputError if `given` is not of a type `kind`; `accepted` ends the error message."""
     if not isinstance(given, kind):
-        raise InputError(f'{what} is of type {type(given).__name__}: accepted is {accepted}')
+        raise InputError(f'{what} is of type {type(given).__name__}: must be {accepted}')
 
 
 def require_options(what: str, given: Iterable[str], accepted: Iterable[str]) -> None:
@@ -98,7 +98,7 @@ def require_options(what: str, given: Iterable[str], accepted: Iterable[str]) ->
     known = list(accepted)
     for name in given:
         if name not in known:
-            raise InputError(f"{what} has no option '{name}': accepted are {', '.join(known)}")
+            raise InputError(f"{what} has no option '{name}': give one of {', '.join(known)}")
 
 
 def similar(name: str, known: Iterable[str], most: int = 3, least: float = 0.6) -> list[str]:

@@ -101,11 +101,11 @@ class TensorSpace:
             conventions = CONVENTIONS[conventions]
         robot = osc.robot
         if conventions.quaternion not in ('wxyz', 'xyzw'):
-            raise InputError(f"quaternion is '{conventions.quaternion}': accepted are 'wxyz' and "
+            raise InputError(f"quaternion is '{conventions.quaternion}': must be 'wxyz' or "
                              "'xyzw'")
         if len(robot.tips) != 1 or robot.nq != robot.n:
             raise InputError(f"robot '{robot.name}' has {len(robot.tips)} tips and {robot.nq} "
-                             f'joint positions for {robot.n} velocities: accepted are one tip, '
+                             f'joint positions for {robot.n} velocities: give one tip, '
                              'and no spherical joints')
         names = robot.joint_names if joint_names is None else list(joint_names)
         missing = [name for name in robot.joint_names if name not in names]
@@ -168,7 +168,7 @@ class TensorSpace:
         q, qd = self._state(as_kernel_array(joint_pos), as_kernel_array(joint_vel))
         goal, velocity = map(as_kernel_array, target)
         if tuple(goal.shape) != (len(q), 7):
-            raise InputError(f'target.pose has shape {tuple(goal.shape)}, accepted is '
+            raise InputError(f'target.pose has shape {tuple(goal.shape)}, must be '
                              f'{(len(q), 7)}')
         pose, twist = self._tip(q, qd)
         quaternion = goal[:, 3:]
@@ -186,7 +186,7 @@ class TensorSpace:
     def _state(self, q: Any, qd: Any) -> tuple[Any, Any]:
         for name, values in (('joint_pos', q), ('joint_vel', qd)):
             if len(values.shape) != 2 or values.shape[1] != self._width:
-                raise InputError(f'{name} has shape {tuple(values.shape)}, accepted is '
+                raise InputError(f'{name} has shape {tuple(values.shape)}, must be '
                                  f'(num_envs, {self._width})')
         if self.joint_ids == list(range(self._width)):
             return q, qd
@@ -199,7 +199,7 @@ class TensorSpace:
     def _ordered(self, name: str, values: Any) -> Any:
         """Exchange angular and linear parts if the order in the library differs from osc_ros."""
         if len(values.shape) != 2 or values.shape[1] != 6:
-            raise InputError(f'{name} has shape {tuple(values.shape)}, accepted is (num_envs, 6)')
+            raise InputError(f'{name} has shape {tuple(values.shape)}, must be (num_envs, 6)')
         return values[:, SWAP] if self.conventions.is_linear_first else values
 
 
@@ -220,7 +220,7 @@ def as_kernel_array(values: Any) -> Any:
         return values
     if getattr(values, 'requires_grad', False):
         raise InputError('a tensor requires a gradient, but the law is not differentiated: '
-                         'accepted is tensor.detach()')
+                         'give tensor.detach()')
     if not is_on_host(values):
         return values
     found = np.from_dlpack(values) if hasattr(values, '__dlpack__') else np.asarray(values)

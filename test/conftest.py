@@ -155,12 +155,14 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_addoption(parser):
-    """Add the options --changed, --write-tables and --soak to pytest."""
+    """Add the options --changed, --write-tables, --hours and --soak to pytest."""
     parser.addoption('--changed', metavar='BASE',
                      help='only test files whose imports reach a file that differs from the merge '
                      'base with BASE (empty: with origin/main; the last commit if that is it)')
     parser.addoption('--write-tables', action='store_true',
                      help='write the tables and plots in doc/ that the tests measure')
+    parser.addoption('--hours', type=float, default=1.0, help='length of the run of '
+                     'test_recording_ros.py with page, recorder and queries, simulated [h]')
     parser.addoption('--soak', type=float, default=60.0,
                      help='least length of a soak of test_soak.py, per arm, simulated [s]')
 

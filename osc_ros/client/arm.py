@@ -200,8 +200,8 @@ class Arm(Motions):
         """
         self.state()  # raises if the arm was closed
         if self._recording is not None:
-            raise InputError(f"'{self._recording.path or 'the arm'}' is being recorded: accepted "
-                             'after its stop()')
+            raise InputError(f"'{self._recording.path or 'the arm'}' is being recorded: call "
+                             'its stop() first')
         recording = Recording(path, self.joint_names, self._end_recording)
         self._recording = recording
         self._backend.listen(recording.add)

@@ -168,6 +168,9 @@ class Backend(Protocol):
     def jog(self, twist: Array) -> None:
         """Move the tip with a twist (6,) until the time-out of twists."""
 
+    def require_active(self) -> None:
+        """Raise ArmError or InputError as a command does if the controller is not active."""
+
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench (6,) along the force-controlled axes."""
 
@@ -409,6 +412,10 @@ class LawBackend(ABC):
         bounded, text = bounded_twist(twist, self._first.limits)
         warn(text)
         self._follow(TwistGoal(bounded, self._time + TWIST_TIMEOUT))
+
+    def require_active(self) -> None:
+        """Raise an error if the arm was closed; see `Backend`."""
+        self._require_open()
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
         """Set the payload; see `Backend`."""

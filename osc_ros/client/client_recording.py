@@ -53,7 +53,7 @@ class Recording:
         self.path = None if path is None else Path(path)
         if self.path and (self.path.suffix not in ('', '.npz')
                           or not self.path.absolute().parent.is_dir()):
-            raise InputError(f"recording '{self.path}': accepted is a file with the ending .npz, "
+            raise InputError(f"recording '{self.path}': give a file with the ending .npz, "
                              'or a name without ending for a bag, in a folder that exists')
         self._bag = (BagWriter(self.path, _definition) if self.path and not self.path.suffix
                      else None)
@@ -181,7 +181,7 @@ def _require_writable(path: Path) -> None:
         if is_new:
             path.unlink()
     except OSError as error:
-        raise InputError(f"recording '{path}' cannot be written: {error.strerror}: accepted is a "
+        raise InputError(f"recording '{path}' cannot be written: {error.strerror}: give a "
                          'file in a folder where you may write') from None
 
 

@@ -42,7 +42,7 @@ def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
     if given.shape == (7,):
         return pose_of(given[:3], given[3:])
     if given.shape != (4, 4):
-        raise InputError(f'pose of shape {given.shape}: accepted are (4, 4), (7,) with '
+        raise InputError(f'pose of shape {given.shape}: must be (4, 4), (7,) with '
                          'position and quaternion x y z w, or (3,) with a position')
     require_rigid('pose', given[None])
     return given
@@ -62,7 +62,7 @@ def goal_poses(poses: ArrayLike, state: ArmState) -> Array:
     if given.shape in ((4, 4), (7,), (3,)):
         given = given[None]
     if given.ndim not in (2, 3) or not len(given):
-        raise InputError(f'poses of shape {given.shape}: accepted is a pose (4, 4), (7,) or (3,), '
+        raise InputError(f'poses of shape {given.shape}: give a pose (4, 4), (7,) or (3,), '
                          'or several, all of one form: (m, 4, 4), (m, 7) or (m, 3)')
     return np.array([goal_pose(pose, state) for pose in (given if len(given) > 1
                                                          else [given[0], given[0]])])
@@ -99,7 +99,7 @@ def finite(name: str, value: float) -> float:
     """Return a number as a float; InputError if it is not finite."""
     number = _number(value)
     if not math.isfinite(number):
-        raise InputError(f'{name} is {value!r}: accepted is a finite number')
+        raise InputError(f'{name} is {value!r}: must be a finite number')
     return number
 
 
@@ -107,7 +107,7 @@ def positive(name: str, value: float, upper: float = math.inf) -> float:
     """Return a number as a float; InputError unless it is finite and 0 < number ≤ upper."""
     number = _number(value)
     if not (math.isfinite(number) and 0.0 < number <= upper):
-        raise InputError(f'{name} is {value!r}: accepted is a finite number above 0'
+        raise InputError(f'{name} is {value!r}: must be a finite number above 0'
                          + (f', at most {upper:g}' if math.isfinite(upper) else ''))
     return number
 
@@ -116,7 +116,7 @@ def non_negative(name: str, value: float, unit: str) -> float:
     """Return a number as a float; InputError unless it is finite and at least 0."""
     number = _number(value)
     if not (math.isfinite(number) and number >= 0.0):
-        raise InputError(f'{name} is {value!r}: accepted is a finite number, 0 or more [{unit}]')
+        raise InputError(f'{name} is {value!r}: must be a finite number, 0 or more [{unit}]')
     return number
 
 
@@ -127,8 +127,8 @@ def joint_goal(q: ArrayLike | Mapping[str, float], names: tuple[str, ...]) -> Ar
     found = np.full(len(names), np.nan)
     for name, value in q.items():
         if name not in names:
-            raise InputError(f"there is no joint '{name}': accepted are {', '.join(names)}")
+            raise InputError(f"there is no joint '{name}': give one of {', '.join(names)}")
         found[names.index(name)] = finite(f"the position of '{name}'", value)
     if not q:
-        raise InputError('q names no joint: accepted are one or more')
+        raise InputError('q names no joint: give one or more')
     return found

@@ -176,7 +176,7 @@ class Motions:
         goal = goal_pose(pose, now := self.state())
         if speed is not None:
             if duration is not None:
-                raise InputError(f'duration is {duration:g} s and speed {speed} m/s: accepted is '
+                raise InputError(f'duration is {duration:g} s and speed {speed} m/s: give '
                                  'one of them')
             duration = way_time(now.pose, goal, speed, self._backend.fastest)
         self._backend.go_to(goal, duration)
@@ -312,7 +312,7 @@ class Motions:
         since = now.time if observed_at is None else finite('observed_at', observed_at)
         if abs(since - now.time) > FARTHEST:
             raise InputError(f'observed_at is {since:g} s, and the clock of the arm is at '
-                             f'{now.time:g} s: accepted is the time of one of its last states, '
+                             f'{now.time:g} s: give the time of one of its last states, '
                              'as of arm.state().time')
         message = self._backend.follow_chunk(chunk_times(dt, len(goals)), goals, since)
         self._has_goal = True
@@ -394,9 +394,9 @@ class Motions:
         try:
             positions = np.atleast_2d(np.asarray(q, dtype=np.float64))
         except (TypeError, ValueError):
-            raise InputError(f'q is {q!r}: accepted are rows of {n} numbers') from None
+            raise InputError(f'q is {q!r}: give rows of {n} numbers') from None
         if positions.shape[1:] != (n,) or not np.isfinite(positions).all():
-            raise InputError(f'q {positions.tolist()}: accepted are rows of {n} finite numbers')
+            raise InputError(f'q {positions.tolist()}: give rows of {n} finite numbers')
         self._backend.follow_joints(finite_array('times', times, (len(positions),)), positions)
         self._has_goal = True
 
@@ -414,7 +414,8 @@ class Motions:
         Raises
         ------
         InputError
-            The twist is not six finite numbers, or more than ten times too fast.
+            The twist is not six finite numbers, or more than ten times too fast; the controller
+            is not active.
 
         """
         twist = finite_array('twist', twist, (6,))
@@ -422,6 +423,8 @@ class Motions:
         if twist.any() or not self._has_goal:
             self._backend.jog(twist)
             self._has_goal = False
+        else:
+            self._backend.require_active()
 
     def axes(self, x: str = MOTION, y: str = MOTION, z: str = MOTION, rx: str = MOTION,
              ry: str = MOTION, rz: str = MOTION) -> None:

@@ -93,7 +93,7 @@ class RealTimeBackend(LawBackend):
                  startup_check: str = 'certain', system: System = SYSTEM,
                  clearance: Clearance | float | bool = False) -> None:
         if startup_check not in CHECKS:
-            raise InputError(f"startup_check is '{startup_check}': accepted is one of "
+            raise InputError(f"startup_check is '{startup_check}': must be one of "
                              + ', '.join(CHECKS))
         clear = clearance_of(robot, clearance)
         urdf, self.robot = model_of(robot, *links)
@@ -274,6 +274,10 @@ class RealTimeBackend(LawBackend):
             self._check()
         return answer
 
+    def require_active(self) -> None:
+        """Raise ArmError if the loop is not active; see `Backend`."""
+        self._request(requests.progress)
+
     def _request(self, what: Callable[..., Any], *arguments: Any) -> Any:
         """Request an action of the loop; raise ArmError if the loop is not active."""
         self._require_open()
@@ -360,7 +364,7 @@ class RealTimeBackend(LawBackend):
 
     def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         """Use other settings or another robot."""
-        self._request(requests.progress)  # raises ArmError if the loop is not active
+        self.require_active()
         self._plan(settings, robot)
 
     def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
@@ -486,7 +490,7 @@ def _checked(hardware: str, robot: str | os.PathLike[str], law: Law, values: Map
     known = {setting.name: setting for setting in hardware_class(hardware).settings}
     for name in values:
         if name not in known:
-            raise InputError(f"hardware '{hardware}' has no setting '{name}': accepted are "
+            raise InputError(f"hardware '{hardware}' has no setting '{name}': give one of "
                              + ', '.join(known))
     values = {name: value.tolist() if hasattr(value, 'tolist') else value
               for name, value in values.items()}

@@ -151,7 +151,7 @@ class Services:
         found = self.call('get_parameters', GetParameters.Request(names=list(names))).values
         if len(found) != len(names):
             raise InputError(f"'{self._name}' lacks one of the parameters {', '.join(names)}: "
-                             'accepted is an osc_controller or osc_arm')
+                             'give an osc_controller or osc_arm')
         read = [rclpy.parameter.parameter_value_to_python(value) for value in found]
         return {name: list(value) if hasattr(value, '__len__') and not isinstance(value, str)
                 else value for name, value in zip(names, read)}
@@ -227,7 +227,7 @@ def full_name(node: str) -> str:
     try:
         validate_full_topic_name(name)
     except InvalidTopicNameException as error:
-        raise InputError(f"node '{node}': accepted is the name of a controller with its "
+        raise InputError(f"node '{node}': give the name of a controller with its "
                          "namespace, such as '/left/osc_controller' "
                          f"({' '.join(str(error).split())})") from None
     return name

@@ -508,6 +508,12 @@ class TopicBackend:
         self._send('target_twist',
                    messages.twist_message(twist, '', self._newest.joints.header.stamp))
 
+    def require_active(self) -> None:
+        """Raise InputError if the controller is not active; see `Backend`."""
+        self._require_open()
+        if self.services.lifecycle() != 'active':
+            raise InputError('the controller is not active')
+
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
         self._send('target_wrench', messages.wrench_message(

@@ -57,16 +57,16 @@ class LinkShape:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.link, str) and self.link):
-            raise InputError(f'link {self.link!r} of a shape: accepted is the name of a link')
+            raise InputError(f'link {self.link!r} of a shape: give the name of a link')
         ends = finite_array(f"ends of a shape of link '{self.link}'", self.ends, (2, 3)).copy()
         if np.abs(ends).max() > LARGEST:
-            raise InputError(f"ends {ends.tolist()} of a shape of link '{self.link}': accepted is "
+            raise InputError(f"ends {ends.tolist()} of a shape of link '{self.link}': must be "
                              f'at most {LARGEST:g} m from its origin')
         ends.flags.writeable = False
         radius = self.radius
         if (isinstance(radius, bool) or not isinstance(radius, (int, float, np.floating))
                 or not 0.0 < radius <= LARGEST):
-            raise InputError(f"radius {radius!r} of a shape of link '{self.link}': accepted is "
+            raise InputError(f"radius {radius!r} of a shape of link '{self.link}': must be "
                              f'more than 0, at most {LARGEST:g} m')
         object.__setattr__(self, 'ends', ends)
         object.__setattr__(self, 'radius', float(radius))
@@ -109,12 +109,12 @@ class ShapeModel:
         except yaml.YAMLError as error:
             raise InputError(f'{where} is not YAML: {error}') from None
         if not isinstance(found, dict) or not isinstance(found.get('shapes'), list):
-            raise InputError(f"{where}: accepted is a list 'shapes' of entries such as {EXAMPLE}")
+            raise InputError(f"{where}: give a list 'shapes' of entries such as {EXAMPLE}")
         _require_keys(found, ('shapes', 'ignored'), where)
         shapes = tuple(_shape(entry, f'{where}: entry {i} of shapes')
                        for i, entry in enumerate(found['shapes'], 1))
         if not shapes:
-            raise InputError(f"{where}: 'shapes' is empty: accepted are entries such as {EXAMPLE}")
+            raise InputError(f"{where}: 'shapes' is empty: give entries such as {EXAMPLE}")
         return cls(shapes, frozenset(_pairs(found.get('ignored') or [], where)))
 
     @classmethod
@@ -154,7 +154,7 @@ class ShapeModel:
                 near = similar(link, names, 1)
                 raise InputError(f"{where}: the arm has no link '{link}'"
                                  + (f"; did you mean '{near[0]}'?" if near else '')
-                                 + f": accepted is one of {', '.join(names)}")
+                                 + f": must be one of {', '.join(names)}")
 
 
 def shipped_shapes(name: str) -> ShapeModel:
@@ -191,7 +191,7 @@ def shape_model(robot: str, file: str = '', srdf: str = '') -> ShapeModel:
     """
     names = sorted(path.name.removesuffix(ENDING) for path in ROBOTS.glob(f'*{ENDING}'))
     if not file and robot not in names:
-        raise InputError(f"there are no shapes for the robot '{robot[:40]}': accepted is a file "
+        raise InputError(f"there are no shapes for the robot '{robot[:40]}': give a file "
                          'with shapes, as osc_shapes writes it (parameter clearance.shapes), or '
                          f'one of: {", ".join(names)}')
     model = ShapeModel.of_file(Path(file).expanduser()) if file else shipped_shapes(robot)
@@ -202,15 +202,15 @@ def shape_model(robot: str, file: str = '', srdf: str = '') -> ShapeModel:
 def _require_keys(found: Mapping[Any, Any], accepted: tuple[str, ...], where: str) -> None:
     for key in found:
         if key not in accepted:
-            raise InputError(f'{where}: {key!r} is unknown, accepted are {", ".join(accepted)}')
+            raise InputError(f'{where}: {key!r} is unknown, give one of {", ".join(accepted)}')
 
 
 def _shape(entry: Any, where: str) -> LinkShape:
     if not isinstance(entry, dict):
-        raise InputError(f'{where} is {entry!r}: accepted is {EXAMPLE}')
+        raise InputError(f'{where} is {entry!r}: give {EXAMPLE}')
     _require_keys(entry, ('link', 'ends', 'center', 'radius'), where)
     if ('ends' in entry) == ('center' in entry) or not {'link', 'radius'} <= entry.keys():
-        raise InputError(f'{where} is {entry!r}: accepted are link, radius, and either ends or, '
+        raise InputError(f'{where} is {entry!r}: give link, radius, and either ends or, '
                          f'for a sphere, center, as in {EXAMPLE}')
     ends = entry['ends'] if 'ends' in entry else [entry['center']] * 2
     try:
@@ -223,7 +223,7 @@ def _pairs(entries: Any, where: str) -> Iterator[Pair]:
     for i, pair in enumerate(entries if isinstance(entries, list) else [entries], 1):
         if not (isinstance(pair, list) and len(pair) == 2 and pair[0] != pair[1]
                 and all(isinstance(one, str) for one in pair)):
-            raise InputError(f'{where}: entry {i} of ignored is {pair!r}: accepted are the names '
+            raise InputError(f'{where}: entry {i} of ignored is {pair!r}: give the names '
                              'of two links, as in [hand, forearm]')
         yield frozenset(pair)
 

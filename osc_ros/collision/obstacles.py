@@ -75,28 +75,28 @@ class Obstacle:
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
-            raise InputError(f"obstacle of shape '{self.shape}': accepted is one of "
+            raise InputError(f"obstacle of shape '{self.shape}': must be one of "
                              + ', '.join(SHAPES))
         size = np.array(self.size, dtype=np.float64).ravel()
         if len(size) != SHAPES[self.shape] or not ((size > 0.0) & (size <= LARGEST)).all():
-            raise InputError(f'size {size.tolist()} of a {self.shape}: accepted are '
+            raise InputError(f'size {size.tolist()} of a {self.shape}: give '
                              f'{SHAPES[self.shape]} lengths, more than 0, at most {LARGEST:g}')
         T = finite_array('pose', self.pose, (4, 4)).copy()
         off = np.abs(T[:3, :3] @ T[:3, :3].T - np.eye(3)).max()
         if off > 1e-6 or np.linalg.det(T[:3, :3]) < 0.0 or np.abs(T[3] - (0, 0, 0, 1)).max() > 0:
-            raise InputError(f'pose {T.tolist()} of an obstacle: accepted are a rotation and a '
+            raise InputError(f'pose {T.tolist()} of an obstacle: give a rotation and a '
                              'position, with the last row 0 0 0 1')
         if np.abs(T[:3, 3]).max() > LARGEST:
-            raise InputError(f'an obstacle at {T[:3, 3].tolist()}: accepted is at most '
+            raise InputError(f'an obstacle at {T[:3, 3].tolist()}: must be at most '
                              f'{LARGEST:g} m from the base')
         V = np.zeros(6) if self.velocity is None else finite_array(
             'velocity', self.velocity, (6,)).copy()
         if np.linalg.norm(V[3:]) > FASTEST:
-            raise InputError(f'velocity {V[3:].tolist()} of an obstacle: accepted is at most '
+            raise InputError(f'velocity {V[3:].tolist()} of an obstacle: must be at most '
                              f'{FASTEST:g} m/s')
         if self.link and (self.shape == 'half_space' or V.any()):
             raise InputError(f"a {self.shape} with velocity {V.tolist()} on link '{self.link}': "
-                             'accepted is another shape than a half_space, without a velocity')
+                             'give another shape than a half_space, without a velocity')
         for name, value in (('size', tuple(size.tolist())), ('pose', T), ('velocity', V)):
             object.__setattr__(self, name, value)
 
@@ -145,7 +145,7 @@ def require_clear_base(name: str, obstacle: Obstacle, most: float = 0.01) -> Non
     """Raise InputError if an obstacle contains the base, more than `most` below its surface."""
     if (depth := obstacle.depth(np.zeros(3))) > most:
         raise InputError(f"obstacle '{name}' contains the base of the arm, {depth:.3g} m deep: "
-                         f'accepted is at most {most:g} m')
+                         f'must be at most {most:g} m')
 
 
 def changed_obstacles(present: Mapping[str, Obstacle], changes: Mapping[str, Obstacle | None]
@@ -164,7 +164,7 @@ def changed_obstacles(present: Mapping[str, Obstacle], changes: Mapping[str, Obs
             require_type(f"obstacle '{name}'", one, Obstacle, 'an osc_ros.Obstacle')
     after = {name: one for name, one in {**present, **changes}.items() if one is not None}
     if (count := sum(not one.link for one in after.values())) > MOST_OBSTACLES:
-        raise InputError(f'{count} obstacles: accepted are at most {MOST_OBSTACLES}')
+        raise InputError(f'{count} obstacles: must be at most {MOST_OBSTACLES}')
     for name, one in after.items():
         if name in changes and not one.link:
             require_clear_base(name, one)
@@ -214,8 +214,8 @@ class Obstacles(Mapping[str, Obstacle]):
         """Add an obstacle, or move the one of this name; InputError if there are too many."""
         require_type(f"obstacle '{name}'", obstacle, Obstacle, 'an osc_ros.Obstacle')
         if obstacle.link:
-            raise InputError(f"obstacle '{name}' is on link '{obstacle.link}': accepted in "
-                             '`Law.obstacles` is one without; for things that a link holds see '
+            raise InputError(f"obstacle '{name}' is on link '{obstacle.link}': give "
+                             '`Law.obstacles` one without; for things that a link holds see '
                              '`osc_ros.control.limits.attached`')
         if name in self._found:
             k, before = self._found[name]

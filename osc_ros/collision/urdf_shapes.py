@@ -102,7 +102,7 @@ def shapes_of_urdf(text: str, folder: Path, robot: Robot | None = None, most: in
     found = [one for one in collision_elements(text)
              if robot is None or one.link in robot.frames]
     if not found:
-        raise ModelError('no link has a <collision> element: accepted are elements with '
+        raise ModelError('no link has a <collision> element: give elements with '
                          '<sphere>, <capsule>, <cylinder>, <box> or <mesh>, or own shapes in a '
                          'file')
     swept = {} if robot is None else _strokes(text, robot)
@@ -239,11 +239,11 @@ def _mesh_triangles(visual: Visual, folder: Path) -> Array:
     link, file = visual.link, mesh_file(visual.mesh, folder, MESHES)
     if file is None:
         raise ModelError(
-            f"link '{link}': its mesh '{visual.mesh}' is not found from '{folder}': accepted is a "
+            f"link '{link}': its mesh '{visual.mesh}' is not found from '{folder}': give a "
             f'file ending in {", ".join(MESHES)}; packages are searched above this folder and in '
             'AMENT_PREFIX_PATH and ROS_PACKAGE_PATH')
     if (size := file.stat().st_size) > LARGEST_MESH:
-        raise ModelError(f"link '{link}': '{file}' has {size} bytes, accepted are at most "
+        raise ModelError(f"link '{link}': '{file}' has {size} bytes: must be at most "
                          f'{LARGEST_MESH}')
     try:
         import trimesh
@@ -257,7 +257,7 @@ def _mesh_triangles(visual: Visual, folder: Path) -> Array:
     except Exception as error:  # trimesh raises errors of many types
         raise ModelError(f"link '{link}': the mesh '{file}' cannot be read ({error})") from None
     if not len(triangles) or not np.isfinite(triangles).all():
-        raise ModelError(f"link '{link}': the mesh '{file}' has no triangles: accepted is a "
+        raise ModelError(f"link '{link}': the mesh '{file}' has no triangles: give a "
                          'surface with finite coordinates')
     return np.asarray(triangles * np.array(visual.size))
 

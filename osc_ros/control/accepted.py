@@ -47,12 +47,11 @@ def require_reach(robot: Robot, task: Task, positions: Array) -> None:
     k = int(np.argmax(away))
     if away[k] <= most:
         return
-    given = positions[k] / 1e3
-    hint = (f' (are these millimetres? Then it is {given.tolist()} m)'
-            if away[k] > MANY * most and np.linalg.norm(given - origin) <= most else '')
-    raise ReachError(f"goal {positions[k].tolist()} m of '{link}' is {away[k]:.4g} m from the "
-                     f'first joint: accepted is at most {most:.4g} m, the sum of the link '
-                     f'lengths{hint}', float(away[k]), most)
+    is_metric = away[k] <= MANY * most or np.linalg.norm(positions[k] / 1e3 - origin) > most
+    raise ReachError(f"goal of '{link}' is beyond reach: {away[k]:.4g} m from the first joint, "
+                     f'must be at most {most:.4g} m, the sum of the link lengths'
+                     + ('' if is_metric else ' (millimetres?)'),
+                     float(away[k]), most)
 
 
 def checked_override(percent: float) -> float:

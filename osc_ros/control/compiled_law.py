@@ -110,7 +110,7 @@ class CompiledLaw:
         self.robot = robot
         if len(robot.tips) > 1 and not any(task.link for task in settings.tasks):
             raise InputError('the robot has several tips, ' + ', '.join(robot.tips) + ', and no '
-                             'task names a link: accepted are tasks for the others beside '
+                             'task names a link: give tasks for the others beside '
                              f"'{robot.tip}', which is that of a task without")
         links = [task.link or robot.tip for task in settings.tasks]
         self.links = tuple(dict.fromkeys(links))

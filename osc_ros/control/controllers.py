@@ -81,11 +81,11 @@ class Controllers:
     def __init__(self, law: Law, count: int, threads: int | None = None) -> None:
         for name, value in (('count', count), ('threads', 1 if threads is None else threads)):
             if not (isinstance(value, int) and value >= 1):
-                raise InputError(f'{name} is {value!r}: accepted is a number from 1 on')
+                raise InputError(f'{name} is {value!r}: must be a number from 1 on')
         if not law.is_settled:
             raise InputError(
                 f"the law uses method '{law.space.method}', or its settings are changing: "
-                'accepted is a law with a compiled step, after a change and its blend')
+                'give a law with a compiled step, and wait for the end of a change')
         self._law = law.copied()
         self._threads, self.n = threads or cores(), law.robot.n
         self._placed, self._inside = np.full(count, self._law.is_placed), False
@@ -110,8 +110,7 @@ class Controllers:
 
     def __reduce__(self) -> Any:
         """Raise InputError: a copy, or a pickle, would point into the memory of this object."""
-        raise InputError('Controllers cannot be copied or pickled: accepted is to make others of '
-                         'a law')
+        raise InputError('Controllers cannot be copied or pickled: make others of a law')
 
     # one controller
 
@@ -151,7 +150,7 @@ class Controllers:
 
         """
         if self._inside:
-            raise InputError('one of the controllers is in use: accepted is one at a time')
+            raise InputError('one of the controllers is in use: use one at a time')
         law, self._inside = self._load(i), True
         try:
             yield law
@@ -163,8 +162,8 @@ class Controllers:
             else:
                 law.go_back_to(self._setup)
         if not is_same:
-            raise InputError(f'the settings of controller {i} were changed: accepted are '
-                             'commands; its state is as before')
+            raise InputError(f'the settings of controller {i} were changed: give '
+                             'only commands; its state is as before')
 
     # all controllers
 
@@ -256,12 +255,12 @@ class Controllers:
         tau = np.empty(shape) if out is None else out
         for name, one in (('q', q), ('qd', qd), ('out', tau)):
             if one.shape != shape or one.dtype != np.float64 or not one.flags.c_contiguous:
-                raise InputError(f'{name} is of {one.dtype}, of shape {one.shape}: accepted are '
+                raise InputError(f'{name} is of {one.dtype}, of shape {one.shape}: give '
                                  f'numbers of shape {shape}, one after the other in memory')
         if np.shares_memory(tau, q) or np.shares_memory(tau, qd):
-            raise InputError('out is q or qd: accepted is an array of its own')
+            raise InputError('out is q or qd: give an array of its own')
         if not np.isfinite(times).all():
-            raise InputError('a time is not finite: accepted are finite numbers [s]')
+            raise InputError('a time is not finite: give finite numbers [s]')
         if not self._placed.all():
             self.hold(q[~self._placed], ~self._placed)
         states = times, q, qd, self._unknown
@@ -304,7 +303,7 @@ class Controllers:
         try:
             return np.atleast_1d(np.arange(len(self))[... if which is None else np.asarray(which)])
         except IndexError as error:
-            raise InputError(f'which: {error}; accepted are indices below {len(self)}') from None
+            raise InputError(f'which: {error}; give indices below {len(self)}') from None
 
 
 def _put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp], poses: Array

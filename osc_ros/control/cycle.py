@@ -408,7 +408,7 @@ class ControlCycle:
 
         """
         if not math.isfinite(time):
-            raise InputError(f'the time of the state is {time}: accepted is a finite number [s]')
+            raise InputError(f'the time of the state is {time}: must be a finite number [s]')
         q, qd = self._joint_arrays(q, qd)
         if not self._is_placed:
             self.hold(q)
@@ -537,7 +537,7 @@ class ControlCycle:
         except (TypeError, ValueError) as error:
             raise InputError(f'the state is not made of numbers: {error}') from None
         if q.shape != self._rest.shape or qd.shape != self._rest.shape:
-            raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
+            raise InputError(f'state has shapes {q.shape} and {qd.shape}, must be '
                              f'{self._rest.shape}')
         return kernel_array(q), kernel_array(qd)
 

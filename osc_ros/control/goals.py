@@ -168,7 +168,7 @@ class CommandedCycle(ControlCycle):
         self._require_ready()
         limits = level.task.limits
         if math.isnan(start):
-            raise InputError('start is nan: accepted is a time [s], or none for now')
+            raise InputError('start is nan: give a time [s], or none for now')
         if isinstance(motion, Path):
             motion = path_within(motion, limits)
         elif not isinstance(motion, TwistGoal):
@@ -410,7 +410,7 @@ class CommandedCycle(ControlCycle):
         """
         drive = self._require_joints()
         if duration is not None and not 0.0 < duration <= LONGEST:
-            raise InputError(f'duration {duration}: accepted is more than 0, at most {LONGEST:g}')
+            raise InputError(f'duration {duration}: must be more than 0, at most {LONGEST:g}')
         wanted, fastest = self.require_joint_goal(goal, speed, self._posture.wanted)
         bounds = motion_bounds(self.settings.limits, drive, fastest)
         if self._is_early():
@@ -510,6 +510,7 @@ class CommandedCycle(ControlCycle):
         motion = joint_path(state, times, rows, *(
             None if given is None else _held(given, 0.0) for given in (velocities, accelerations)))
         require_within(motion, self.robot, self.settings.limits.velocity, state[0])
+        _ = motion.later_extremes  # now, and not between two states
         return motion
 
     def follow_joint_path(self, motion: JointMotion) -> float:
@@ -539,7 +540,7 @@ class CommandedCycle(ControlCycle):
         """Move the joints to a goal (n,) in a duration [s]; raise if that is too short."""
         self._require_joints()
         if not 0.0 < duration <= LONGEST:
-            raise InputError(f'times [{duration}]: accepted is more than 0, at most {LONGEST:g}')
+            raise InputError(f'times [{duration}]: must be more than 0, at most {LONGEST:g}')
         state, held = self.joint_set_point
         wanted = goal_positions(_held([goal], held)[0], self.robot, 'goal')
         wanted += nearest_turn(wanted, state[0], self.robot)
@@ -550,7 +551,7 @@ class CommandedCycle(ControlCycle):
         motion = JointMotion.to_goal(state, wanted, bounds, duration)
         if motion.duration > duration + SHORTEST:
             raise InputError(f'{TOO_SHORT} {motion.duration:.3g} s within the '
-                             'limits of speed and acceleration: accepted is that or more, and not '
+                             'limits of speed and acceleration: give that or more, and not '
                              f'{duration:g} s')
         if is_early:
             self._defer('joints', -math.inf, None, 'reach_joints', duration, goal)
@@ -593,7 +594,7 @@ def _hold(motion: PoseGoal | ArrayLike, kind: Kind) -> PoseGoal:
     if 'point' in kind.goals and not isinstance(motion, PoseGoal) and np.shape(motion) == (3,):
         return PoseGoal(pose(motion, NO_ROTATION))
     if not isinstance(motion, (PoseGoal, np.ndarray, list, tuple)):
-        raise InputError(f'motion is of type {type(motion).__name__}: accepted are PoseGoal, '
+        raise InputError(f'motion is of type {type(motion).__name__}: give PoseGoal, '
                          'Path, TwistGoal, or a pose (4, 4)')
     hold = motion if isinstance(motion, PoseGoal) else PoseGoal(motion)  # type: ignore[arg-type]
     T = finite_array('pose', hold.pose, (4, 4)).copy()
@@ -622,7 +623,7 @@ def _wrench(given: ArrayLike) -> Array:
     """Return a wrench (6,) as an array; raise if it is not finite or too large."""
     wrench = np.array(given, dtype=np.float64)
     if wrench.shape != (6,) or not np.isfinite(wrench).all():
-        raise InputError(f'wrench {wrench.tolist()}: accepted are 6 finite numbers')
+        raise InputError(f'wrench {wrench.tolist()}: must be 6 finite numbers')
     if np.abs(wrench).max() > STRONGEST:
-        raise InputError(f'wrench {wrench.tolist()}: accepted is at most {STRONGEST:g}')
+        raise InputError(f'wrench {wrench.tolist()}: must be at most {STRONGEST:g}')
     return wrench

@@ -100,20 +100,20 @@ class JointDrive:
                            ('speed', 1.0), ('ramp', 60.0), ('leash', np.inf)):
             value = getattr(self, name)
             if not (np.isfinite(value) and 0.0 < value <= most):
-                raise InputError(f'joint drive: {name} {value}: accepted is more than 0'
+                raise InputError(f'joint drive: {name} {value}: must be more than 0'
                                  + (f', at most {most:g}' if np.isfinite(most) else ''))
         if not 0.0 <= self.friction < np.inf:
-            raise InputError(f'joint drive: friction {self.friction}: accepted is a finite number '
+            raise InputError(f'joint drive: friction {self.friction}: must be a finite number '
                              'of 0 or more')
         for name in ('stiffness', 'damping'):
             if getattr(self, name) is not None:
                 value = np.array(getattr(self, name), dtype=np.float64)
                 if value.ndim > 1 or not (np.isfinite(value) & (value >= 0.0)).all():
-                    raise InputError(f'joint drive: {name} {value.tolist()}: accepted is a '
+                    raise InputError(f'joint drive: {name} {value.tolist()}: must be a '
                                      'finite number of 0 or more, or one for each joint')
                 object.__setattr__(self, name, value)
         if self.damping is not None and self.stiffness is None:
-            raise InputError('joint drive: damping is given without stiffness: accepted are both')
+            raise InputError('joint drive: damping is given without stiffness: give both')
 
     def posture(self, robot: Robot) -> Posture:
         """Gains of the posture while this drive is in force."""
@@ -153,7 +153,7 @@ class JointDrive:
         """Return `stiffness` or `damping` of each joint (n,); 0 if it is None."""
         value = getattr(self, name)
         if value is not None and value.ndim == 1 and len(value) != n:
-            raise InputError(f'joint drive: {name} has {len(value)} numbers: accepted is one, '
+            raise InputError(f'joint drive: {name} has {len(value)} numbers: give one, '
                              f'or {n}, one for each joint')
         return np.asarray((0.0 if value is None else value) * np.ones(n))
 

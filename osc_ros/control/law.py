@@ -118,12 +118,12 @@ class Law(CommandedCycle):
 
         """
         if recipe.workers != 1:
-            raise InputError(f'{recipe.workers} workers evaluated the law: accepted is one')
+            raise InputError(f'{recipe.workers} workers evaluated the law: give one')
         for settings, robot, _ in recipe.setups:
             require_single_freedoms(robot)
             if len(settings.tasks) > MOST or robot.joint_names != recipe.setups[0][1].joint_names:
                 raise InputError(f'{len(settings.tasks)} tasks, and the joints '
-                                 f"{', '.join(robot.joint_names)}: accepted are {MOST} tasks, and "
+                                 f"{', '.join(robot.joint_names)}: give {MOST} tasks, and "
                                  'the same joints in both setups')
         law, before, generators = cls.__new__(cls), None, dict[int, SetPointGenerator]()
         law._method, law._workers, law._weight = recipe.method, 1, None
@@ -157,7 +157,7 @@ class Law(CommandedCycle):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Raise InputError, because a pickle would have addresses of this law's memory."""
-        raise InputError('a law cannot be pickled: accepted are copied() and copy.deepcopy(law)')
+        raise InputError('a law cannot be pickled: use law.copied() or copy.deepcopy(law)')
 
     @property
     def gravity(self) -> Array:
@@ -316,7 +316,7 @@ class Law(CommandedCycle):
         require_type('the second argument, robot,', robot, Robot, accepted)
         if robot.joint_names != before.robot.joint_names:
             raise InputError(f"the other robot has the joints {', '.join(robot.joint_names)}: "
-                             f"accepted are the same, {', '.join(before.robot.joint_names)}")
+                             f"give the same, {', '.join(before.robot.joint_names)}")
         if robot is not before.robot and before.space.plan.workers > 1:
             raise InputError(f'{before.space.plan.workers} workers evaluate this robot: another '
                              'one is accepted where one does')

@@ -53,10 +53,10 @@ class Observation:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.bandwidth) and self.bandwidth > 0.0):
-            raise InputError(f'bandwidth {self.bandwidth} rad/s: accepted is a positive, finite '
+            raise InputError(f'bandwidth {self.bandwidth} rad/s: give a positive, finite '
                              'number')
         if self.efforts not in EFFORTS:
-            raise InputError(f"efforts '{self.efforts}': accepted is one of "
+            raise InputError(f"efforts '{self.efforts}': must be one of "
                              + ', '.join(EFFORTS))
 
 
@@ -130,12 +130,12 @@ class Settings:
                 require_type(name, getattr(self, name), kind, f'a {kind.__name__}')
         names = [task.name for task in self.tasks]
         if not names or len(set(names)) < len(names):
-            raise InputError(f"tasks are named {', '.join(names) or 'nothing'}: accepted are one "
+            raise InputError(f"tasks are named {', '.join(names) or 'nothing'}: give one "
                              'or more, each with a name of its own')
         if not (np.isfinite(self.blend_time) and self.blend_time > 0.0):
-            raise InputError(f'blend time {self.blend_time} s: accepted is more than 0')
+            raise InputError(f'blend time {self.blend_time} s: must be more than 0')
         if self.free is not None and self.joints is not None:
-            raise InputError('free and joints are both given: accepted is one of them')
+            raise InputError('free and joints are both given: give one of them')
 
     @classmethod
     def of(cls, robot: Robot, **given: Any) -> Settings:

@@ -101,7 +101,7 @@ def inverse_kinematics(robot: Robot, pose: ArrayLike, near: ArrayLike | None = N
         raise InputError(f'pose {why_not_rigid(goal)}')
     here = solver.middle if near is None else finite_array('near', near, (robot.n,))
     if most < 1:
-        raise InputError(f'most is {most}: accepted is 1 or more')
+        raise InputError(f'most is {most}: must be 1 or more')
     return solver.solve(goal, here, most)
 
 
@@ -303,8 +303,8 @@ class _Solver:
         body, T_body_link = link_frame(robot, link)
         bodies = bodies_to(robot, body)
         if robot.spherical[bodies].any():
-            raise InputError(f"'{link}' is moved by a spherical joint: accepted are revolute and "
-                             'prismatic joints')
+            raise InputError(f"'{link}' is moved by a spherical joint: joints must be "
+                             'revolute or prismatic')
         self._at = robot.v_index[bodies]
         limits = robot.position_limits[self._at]
         ranges = np.where(np.isfinite(limits), limits, [-np.pi, np.pi])

@@ -105,5 +105,5 @@ def method_of(robot: Robot, name: str | None, workers: Workers, by_stages: bool 
     else:
         why = _PLAIN_CHAIN
     if workers.count != 'auto':
-        raise InputError(f'{workers.count} workers, accepted is 1: {why}')
+        raise InputError(f'{workers.count} workers, must be 1: {why}')
     return name, construct(robot), Plan(1, why)

@@ -76,7 +76,7 @@ class OperationalSpace(Batches):
                  tips: Sequence[str] | None = None,
                  workers: int | str | Workers = 1, by_stages: bool = False) -> None:
         if not isinstance(robot, Robot):
-            raise InputError(f'robot is a {type(robot).__name__}: accepted is a Robot, as of '
+            raise InputError(f'robot is a {type(robot).__name__}: give a Robot, as of '
                              'Robot.from_urdf')
         if tips is not None:
             robot = replace(robot, tips=names('tips', [tips] if isinstance(tips, str) else tips))
@@ -204,7 +204,7 @@ class OperationalSpace(Batches):
                        tau_null: ArrayLike | None, posture_acceleration: ArrayLike | None,
                        out: Array, damping: SingularityDamping) -> Array:
         if not isinstance(damping, SingularityDamping):
-            raise InputError(f'damping is a {type(damping).__name__}: accepted is a '
+            raise InputError(f'damping is a {type(damping).__name__}: give a '
                              'SingularityDamping, or None')
         u = finite_array('u', u, self._task)
         tip = self.outward(q, qd, tau_null, posture_acceleration)

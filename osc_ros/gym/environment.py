@@ -90,12 +90,12 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                  robot: str = 'panda', render_mode: str | None = None,
                  stiffness: ArrayLike | None = None) -> None:
         if control not in CONTROLS:
-            raise InputError(f"control is '{control}': accepted is one of {', '.join(CONTROLS)}")
+            raise InputError(f"control is '{control}': must be one of {', '.join(CONTROLS)}")
         if variable_impedance if control == JOINTS else stiffness is not None:
-            raise InputError(f"control is '{control}': accepted is variable_impedance with "
+            raise InputError(f"control is '{control}': give variable_impedance with "
                              f"'{DELTA}' and '{POSE}', stiffness with '{JOINTS}'")
         if robot not in ('panda', 'fr3'):
-            raise InputError(f"robot is '{robot}': accepted is one of panda, fr3")
+            raise InputError(f"robot is '{robot}': must be one of panda, fr3")
         self.render_mode = render_mode
         self._control, self._is_variable = control, variable_impedance
         drive = JointDrive(stiffness=stiffness) if control == JOINTS else None
@@ -199,10 +199,10 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Return an action as float64; InputError if it is outside of the action space."""
         given = np.asarray(action, dtype=np.float64)
         if given.shape != self.action_space.shape:
-            raise InputError(f'action of shape {given.shape}: accepted is '
+            raise InputError(f'action of shape {given.shape}: give '
                              f'{self.action_space.shape}')
         if not (np.abs(given) <= 1.0).all():
-            raise InputError(f'action {given.tolist()}: accepted are numbers from -1 to 1')
+            raise InputError(f'action {given.tolist()}: give numbers from -1 to 1')
         return given
 
     def _move_goal(self, action: Array) -> None:

@@ -196,7 +196,7 @@ class Setting:
 
     def _refusal(self, value: Any) -> InputError:
         value = value.tolist() if hasattr(value, 'tolist') else value
-        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {self.accepted}")
+        return InputError(f"parameter '{self.name}' is {value!r}: must be {self.accepted}")
 
 
 def _number(text: Any) -> float:

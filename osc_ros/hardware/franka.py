@@ -103,7 +103,7 @@ class FrankaArm:
 
     def __init__(self, values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -> None:
         if not values['address']:
-            raise InputError('hardware.address is empty: accepted is the IP address or host name '
+            raise InputError('hardware.address is empty: give the IP address or host name '
                              "of the control unit of the arm, for example '172.16.0.2'")
         self._values = dict(values)
         self._name = f"Franka arm at {values['address']}"
@@ -226,7 +226,7 @@ class FrankaArm:
 
     def _require_hand(self) -> FrankaHand:
         if self._hand is None:
-            raise InputError(f"{self._name}: the setting 'gripper' is false: accepted with true, "
+            raise InputError(f"{self._name}: the setting 'gripper' is false: must be true, "
                              'if the arm has a Franka Hand')
         return self._hand
 

@@ -50,7 +50,7 @@ class FrankaModel:
                 origin, parent = tree.T_parent_link[parent] @ origin, int(tree.parent[parent])
             if k and parent != below:
                 raise InputError(f"hardware 'franka': joint '{name}' does not follow joint "
-                                 f"'{joint_names[k - 1]}': accepted are the joints, base first")
+                                 f"'{joint_names[k - 1]}': give the joints, base first")
             self._origins.append(origin)
             self._axes.append(tree.axis[link])
             below = link
@@ -91,7 +91,7 @@ def _require_limits(k: int, name: str, lower: float, upper: float) -> None:
     if not least <= lower <= upper <= most:
         raise InputError(
             f"hardware 'franka': in the robot description '{name}' moves from {lower:.4g} to "
-            f'{upper:.4g} rad; accepted for joint {k + 1} of an FR3 is a range within '
+            f'{upper:.4g} rad; for joint {k + 1} of an FR3 it must be within '
             f'{least:.4g} to {most:.4g} rad. Use fr3.urdf, or the description of your arm')
 
 

@@ -39,7 +39,7 @@ def hardware_class(name: str) -> type[Hardware]:
     """
     places = hardware_locations()
     if name not in places:
-        raise InputError(f"hardware is '{name}': accepted is one of {', '.join(sorted(places))} "
+        raise InputError(f"hardware is '{name}': must be one of {', '.join(sorted(places))} "
                          f'(another package adds one by an entry point of group {GROUP})')
     module, _, attribute = places[name].partition(':')
     try:

@@ -152,7 +152,7 @@ class MujocoArm:
             raise HardwareError(f'{NAME}: a second torque for the same state. Read the next one')
         if np.shape(tau) != (self._plant.n,) or not np.isfinite(tau).all():
             self.stop()
-            raise HardwareError(f'{NAME}: torques {tau}: accepted are {self._plant.n} finite '
+            raise HardwareError(f'{NAME}: torques {tau}: give {self._plant.n} finite '
                                 'numbers; the control ends')
         if self._is_braked:
             self._brake(False)
@@ -243,7 +243,7 @@ def _plant(values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...],
         (0.0,) * len(values['locked_joints']))))
     if len(locked) < max(len(values['locked_joints']), len(values['locked_positions'])):
         raise InputError(f"hardware.locked_positions has {len(values['locked_positions'])} "
-                         f"entries and locked_joints {len(values['locked_joints'])}: accepted is "
+                         f"entries and locked_joints {len(values['locked_joints'])}: give "
                          'one each, or none')
     link = values['payload.link']
     if not link and joint_names[-1] in found.joints:

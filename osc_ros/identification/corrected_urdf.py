@@ -58,7 +58,7 @@ def corrected_urdf(text: str, robot: Robot, parameters: Array,
     for body, name in enumerate(robot.joints):
         if parameters[body, 0] > 0.0:
             if name not in joints:
-                raise InputError(f"the description has no joint '{name}': accepted is the one "
+                raise InputError(f"the description has no joint '{name}': give the one "
                                  'that the robot is made from')
             main = joints[name].find('child').get('link')  # type: ignore[union-attr]
             _correct(links, robot, body, str(main), parameters[body])

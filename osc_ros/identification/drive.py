@@ -102,7 +102,7 @@ class Guard:
             return 'a joint state is not finite'
         names = self.robot.joint_names
         for i in np.flatnonzero(np.abs(qd) > SPEED_MARGIN * self.limits.velocity).tolist():
-            return (f"joint '{names[i]}' moves at {qd[i]:.2f} rad/s, accepted are "
+            return (f"joint '{names[i]}' moves at {qd[i]:.2f} rad/s: must be at most "
                     f'{SPEED_MARGIN * self.limits.velocity[i]:.2f}')
         away = q - self.trajectory.at(time)[0][0]
         for i in np.flatnonzero(np.abs(away) > TRACKING).tolist():

@@ -88,9 +88,9 @@ class MotionLimits:
 
         """
         if not 0.0 < share <= 0.9:
-            raise InputError(f'share {share}: accepted is more than 0, at most 0.9')
+            raise InputError(f'share {share}: must be more than 0, at most 0.9')
         if not 0.0 < excursion <= 3.2:
-            raise InputError(f'excursion {excursion}: accepted is more than 0, at most 3.2 rad')
+            raise InputError(f'excursion {excursion}: must be more than 0, at most 3.2 rad')
         box = finite_array('box', box, (2, 3))
         lower, upper = robot.position_limits.T
         spare = np.where(np.isfinite(upper - lower), SPARE * (upper - lower), 0.0)
@@ -100,7 +100,7 @@ class MotionLimits:
                     share * robot.effort_limits, box)
         for i in np.flatnonzero((q < found.lower) | (q > found.upper)).tolist():
             raise InputError(f"joint '{robot.joint_names[i]}' is at {q[i]:.3f}, within 12 % of "
-                             f'its range of a limit ({lower[i]:g} to {upper[i]:g}): accepted is a '
+                             f'its range of a limit ({lower[i]:g} to {upper[i]:g}): give a '
                              'start farther inside')
         return found
 
@@ -201,12 +201,12 @@ class Planner:
         for i in np.flatnonzero(np.abs(torque[0]) > self.limits.torque).tolist():
             raise InputError(
                 f"joint '{self.robot.joint_names[i]}' needs {abs(torque[0, i]):.1f} N m for its "
-                f'weight here, accepted are {self.limits.torque[i]:.1f} (a share of its limit): '
+                f'weight here, at most {self.limits.torque[i]:.1f} (a share of its limit): '
                 'start in another pose, or raise the share')
         tips = self._tips(motion)
         if (tips < self.limits.box[0]).any() or (tips > self.limits.box[1]).any():
             raise InputError(f'the tip is at {np.round(tips[0], 3).tolist()} m, outside of the '
-                             f'box {self.limits.box.tolist()}: accepted is a box around it')
+                             f'box {self.limits.box.tolist()}: give a box around it')
 
     def trajectory(self, duration: float = 10.0, seed: int = 0,
                    shown: Callable[[float], object] = lambda share: None) -> Trajectory:
@@ -219,7 +219,7 @@ class Planner:
 
         """
         if not 4.0 <= duration <= 120.0:
-            raise InputError(f'duration {duration} s: accepted are 4 to 120 s')
+            raise InputError(f'duration {duration} s: must be 4 to 120 s')
         rng = np.random.default_rng(seed)
         shape = (self.robot.n, self._basis.shape[0] + 1)
         scored = []
@@ -239,7 +239,7 @@ class Planner:
             else:
                 size = max(0.97 * size, 0.05)
         if not np.isfinite(best.condition):
-            raise InputError('no motion within these limits tells the parameters: accepted are a '
+            raise InputError('no motion within these limits tells the parameters: give a '
                              'larger box, a larger excursion or a larger share')
         return best
 

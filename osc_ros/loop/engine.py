@@ -106,8 +106,8 @@ class Engine:
         'change' (cause, reaction, text) when the cause or the reaction changes; 'stopped' () when
         the arm has stopped and the idle command was sent; 'learned' (thresholds, text) when
         contact thresholds were learned, or (None, reason) if not; 'dropped' (text) when motions
-        ended before their goals, or (text, task, start) when a scheduled one did; 'error',
-        'warning', 'refusal' (text).
+        ended before their goals, (text, task) those of a task, (text, task, start) a scheduled
+        one; 'error', 'warning', 'refusal' (text).
 
     """
 
@@ -150,8 +150,8 @@ class Engine:
         robot, supervision, texts, until = found.guard
         engine = cls(Law.of_recipe(found.law), supervision, 1.0, send, post)
         if robot.joint_names != engine.law.robot.joint_names:
-            raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: accepted"
-                             ' are those of the law')
+            raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: give"
+                             ' those of the law')
         engine.guard = Supervisor(robot, engine.law, supervision, engine._on_change)
         engine._records = *engine.guard.records, engine.touch.record
         vars(engine).update({name: found.values[name] for name in VALUES})
@@ -223,11 +223,22 @@ class Engine:
         """
         before, commands = self.law.setup, self.acts and self.guard.source == SOURCES[LAW]
         self.law.use_setup(setup, commands)
+        self._report_tool(before)
         if self.acts and not commands:  # the reaction uses the new model, too
             self.guard.fade(setup.added_weight(before, self.q))
         self.guard.settings = supervision
         self._expect_targets()
         return self.law.waits
+
+    def _report_tool(self, before: CompiledLaw) -> None:
+        """Post the tasks whose motions a new tool in the setup in force has ended."""
+        old, new = (one.robot.frames[one.robot.tip] for one in (before, self.law.setup))
+        if np.array_equal(old[1], new[1]) or before.settings.leader != TASKS:
+            return
+        for level in before.levels:
+            if not level.task.link:
+                self._post('dropped', 'the tool was changed: the arm holds its pose',
+                           level.task.name)
 
     def _expect_targets(self) -> None:
         """Unless the tasks lead, let the time-out for missing targets start at the first one."""
@@ -403,9 +414,10 @@ class Engine:
         self.asks = False
         try:
             self.law.end_blend()
-            waited = self.law.waits
+            waited, before = self.law.waits, self.law.setup
             self.law.plan()
             if waited and not self.law.waits:  # motions that have waited may have begun
+                self._report_tool(before)
                 self.renew_target_timeout()
         except OscError as error:
             self._post('dropped', f'target dropped: {error}')

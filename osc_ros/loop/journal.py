@@ -105,7 +105,7 @@ def piece_places(data: bytes) -> tuple[tuple[int, int, int], tuple[int, int, int
     """
     if len(data) < _HEAD.size or not data.startswith(MAGIC):
         raise InputError(f'a journal that begins with {data[:4]!r} is of another version of '
-                         f"osc_ros: accepted are recordings that begin with '{MAGIC.decode()}'")
+                         f"osc_ros: give recordings that begin with '{MAGIC.decode()}'")
     _, segment, start, call, next_start, next_call = _HEAD.unpack_from(data)
     return (segment, start, call), (segment, next_start, next_call)
 

@@ -101,7 +101,7 @@ def unpacked(data: bytes) -> Any:
     try:
         return _Reader(data).value
     except Exception as error:  # of any kind: a class has changed, bytes are missing
-        raise InputError('the state of the controller cannot be read, accepted are recordings of '
+        raise InputError('the state of the controller cannot be read, give recordings of '
                          f'this version ({type(error).__name__}: {error})') from None
 
 
@@ -139,7 +139,7 @@ def _described(value: Any, parts: list[bytes], known: dict[int, int] | None) -> 
         return {DICT: [[_key(key), _described(one, parts, known)] for key, one in value.items()]}
     if isinstance(value, np.generic):
         return value.item()
-    raise InputError(f'a {kind.__name__} in the state of a controller: accepted are numbers, '
+    raise InputError(f'a {kind.__name__} in the state of a controller: give numbers, '
                      f"texts, sequences, arrays, and {', '.join(CLASSES)}")
 
 

@@ -120,7 +120,7 @@ class StartupStatistics:
             return Finding(Verdict.UNCLEAR, 'the driver reports no efforts')
         if not self.is_enough:
             return Finding(Verdict.UNCLEAR, f'{len(self._q)} states with efforts came while the '
-                           f'arm stood still: accepted are {ENOUGH} or more')
+                           f'arm stood still: give {ENOUGH} or more')
         q, efforts = np.mean(self._q, axis=0), np.array(self._efforts)
         error = 3.0 * efforts.std(axis=0, ddof=1) / np.sqrt(len(efforts))
         mean = efforts.mean(axis=0)
@@ -164,7 +164,7 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
     """
     if robot.spherical.any():
         raise InputError(f"joint '{robot.joints[int(np.argmax(robot.spherical))]}' is spherical: "
-                         'accepted are revolute and prismatic joints')
+                         'give revolute and prismatic joints')
     shape = (len(np.atleast_2d(q)), robot.n)
     q = finite_array('q', np.atleast_2d(q), shape)
     efforts = finite_array('efforts', np.atleast_2d(efforts), shape)
@@ -176,7 +176,7 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
     if not (np.abs(weight) > DISTINGUISHABLE * bound).any():
         return Finding(Verdict.UNCLEAR, 'the weight hardly loads a joint here: '
                        + _listed(weight[0], '{:.1f}') + ' N m, where '
-                       + _listed(bound, '{:.1f}') + ' may be friction; accepted is another '
+                       + _listed(bound, '{:.1f}') + ' may be friction; try another '
                        'pose')
     return _explanation(robot, q, efforts, weight, bound, known)
 

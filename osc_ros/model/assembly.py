@@ -36,9 +36,9 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
            floating_base: bool) -> dict[str, Any]:
     """Return the fields of a Robot, by name; parameters, errors and warnings: Robot.from_urdf."""
     if not tips:
-        raise ModelError('tip names no link: accepted are one or more links')
+        raise ModelError('tip names no link: give one or more links')
     if not isinstance(floating_base, (bool, np.bool_)):
-        raise ModelError(f'floating_base is {floating_base!r}: accepted are True and False')
+        raise ModelError(f'floating_base is {floating_base!r}: must be True or False')
     if floating_base and FLOATING_BASE in description.joints:
         raise ModelError(f"joint '{FLOATING_BASE}' is in the URDF: that name is reserved for the "
                          'joint of a floating base')
@@ -83,7 +83,7 @@ def names(what: str, given: object, more: str = '') -> tuple[str, ...]:
         found = tuple(given)
         if all(isinstance(name, str) for name in found):
             return found
-    raise ModelError(f'{what} is {given!r}: accepted is a list of names{more}')
+    raise ModelError(f'{what} is {given!r}: give a list of names{more}')
 
 
 def read_only(
@@ -118,10 +118,10 @@ def _path(description: urdf.Description, base: int, tip: int) -> list[int]:
             if tip in _ancestors(description, base):
                 raise ModelError(f"base '{base_name}' and tip '{tip_name}' are swapped: the tip "
                                  'must descend from the base, and here the base descends from '
-                                 f"the tip; accepted is base '{tip_name}', tip '{base_name}'")
+                                 f"the tip; give base '{tip_name}', tip '{base_name}'")
             raise ModelError(
                 f"tip '{tip_name}' does not descend from base "
-                f"'{base_name}'; accepted as base: {urdf.quoted(ancestors[:20])}"
+                f"'{base_name}'; give as base one of {urdf.quoted(ancestors[:20])}"
                 + (' …' if ancestors[20:] else ''))
         upward.append(above)
     return upward[-2::-1]
@@ -139,8 +139,8 @@ def _given_positions(
                              + urdf.near(joint, index))
         kind = description.kinds[index[joint]]
         if kind not in OF_ONE_FREEDOM:
-            raise ModelError(f"locked: joint '{joint}' is {kind} and takes no value "
-                             f"(accepted: {', '.join(OF_ONE_FREEDOM)})")
+            raise ModelError(f"locked: joint '{joint}' is {kind} and takes no value: "
+                             f"must be {', '.join(OF_ONE_FREEDOM)}")
         found = _finite(f"locked: the value of joint '{joint}'", value)
         values[index[joint]] = found
         low, high = description.position_limits[index[joint]]

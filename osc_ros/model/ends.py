@@ -12,38 +12,28 @@ def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
     """
     Return the root link, and each link that ends a chain with its number of moving joints.
 
-    The longest chain comes first. Joints that mimic others, and joints that others mimic, such as
-    those of a gripper, do not count, and no chain ends beyond them. Raises ModelError for a bad
-    URDF.
+    The longest chain comes first. No chain ends beyond a hand: neither beyond joints that mimic
+    others or that others mimic, nor where it forks into parts with fewer joints than the chain has
+    up to there. Raises ModelError for a bad URDF.
 
     """
     found = urdf_description(text)
     coupled = {*found.mimics, *(mimic.source for mimic in found.mimics.values())}
-    joints = {-1: 0}
-    for i, parent in enumerate(found.parent.tolist()):  # every parent comes before its children
+    joints, parents = {-1: 0}, found.parent.tolist()
+    for i, parent in enumerate(parents):  # every parent comes before its children
         if parent in joints and i not in coupled:
             joints[i] = joints[parent] + (found.kinds[i] != 'fixed')
-    ends = sorted(joints.keys() - {-1} - {found.parent[i] for i in joints if i >= 0},
-                  key=lambda i: -joints[i])
+    deepest = joints.copy()  # most joints of a chain through this link
+    forks: dict[int, int] = {}  # number of parts that joints move from a link
+    for i in sorted(joints.keys() - {-1}, reverse=True):
+        deepest[parents[i]] = max(deepest[parents[i]], deepest[i])
+        forks[parents[i]] = forks.get(parents[i], 0) + (deepest[i] > joints[parents[i]])
+    ended: set[int] = set()  # links beyond a hand
+    for i in sorted(joints.keys() - {-1}):
+        at = parents[i]
+        is_finger = forks.get(at, 0) > 1 and deepest[i] > joints[at] >= deepest[at] - joints[at]
+        if at in ended or is_finger:
+            ended.add(i)
+    kept = joints.keys() - {-1} - ended
+    ends = sorted(kept - {parents[i] for i in kept}, key=lambda i: -joints[i])
     return found.links[0], [(found.links[i], joints[i]) for i in ends]
-
-
-def fork_at(text: str, tip: str) -> tuple[str, list[str]]:
-    """
-    Return the parent link of a tip's last moving joint, and other moving joints of that link.
-
-    If the tip is a finger of a gripper, the returned joints are those of the other fingers. If no
-    joint moves the tip, the root link and no joints are returned. Raises ModelError for a bad
-    URDF.
-
-    """
-    found = urdf_description(text)
-    i = found.links.index(tip)
-    while i > 0 and found.kinds[i] == 'fixed':
-        i = int(found.parent[i])
-    last = int(found.parent[i])
-    if last < 0:
-        return found.links[0], []
-    others = [joint for k, (joint, kind) in enumerate(zip(found.joints, found.kinds))
-              if found.parent[k] == last and kind != 'fixed' and k != i]
-    return found.links[last], others

@@ -34,7 +34,7 @@ def shipped_urdf(name: str) -> Path:
         near = similar(str(name).lower(), names, 1)
         raise ModelError(f"no robot '{name}' comes with osc_ros"
                          + (f"; did you mean '{near[0]}'?" if near else '')
-                         + f": accepted is one of {', '.join(names)}, or the path or text of the "
+                         + f": must be one of {', '.join(names)}, or the path or text of the "
                          'URDF of your own arm')
     return ROBOTS / f'{name}.urdf'
 
@@ -80,7 +80,7 @@ def file_text(path: Path, content: str, what: str = 'the file',
         raise ModelError(f"'{path}' declares the encoding '{encoding}', which is unknown: give "
                          f'{content}') from None
     except (OSError, ValueError) as error:
-        raise ModelError(f"{what} '{path}' cannot be read ({error}): accepted is {accepted}"
+        raise ModelError(f"{what} '{path}' cannot be read ({error}): give {accepted}"
                          ) from None
 
 

@@ -82,7 +82,7 @@ class HandGoal(NamedTuple):
                 ('force', self.force, 0.1, STRONGEST, 'N'),
                 ('speed', self.speed, 1e-3, FASTEST, 'm/s')):
             if not least - 1e-6 <= value <= most + 1e-6:
-                raise InputError(f'{name} of the gripper is {value} {unit}; accepted: {least:g} '
+                raise InputError(f'{name} of the gripper is {value} {unit}; must be {least:g} '
                                  f'to {most:g} {unit}')
 
 
@@ -95,7 +95,7 @@ def goal_of(command: Sequence[float]) -> HandGoal:
 
     """
     if not 1 <= len(command) <= 3:
-        raise InputError(f'{len(command)} numbers for the gripper: accepted are its width [m], '
+        raise InputError(f'{len(command)} numbers for the gripper: give its width [m], '
                          'then its largest force [N], then its speed [m/s]')
     return HandGoal(*(default if math.isnan(value) else float(value)
                       for value, default in zip(command, (math.nan, FORCE, FASTEST))))

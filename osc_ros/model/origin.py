@@ -58,12 +58,12 @@ def origin(element: ElementTree.Element, where: str) -> tuple[float, ...]:
     if 'quat_xyzw' not in found.attrib:
         return position + numbers(found, 'rpy', where, '0 0 0', 3)
     if 'rpy' in found.attrib:
-        raise ModelError(f'{where}: its <origin> has rpy and quat_xyzw, accepted is one of them')
+        raise ModelError(f'{where}: its <origin> has rpy and quat_xyzw: give one of them')
     quaternion = numbers(found, 'quat_xyzw', where, None, 4)
     length = math.hypot(*quaternion)
     if not abs(length - 1.0) <= UNIT:
         raise ModelError(f"{where}: <origin quat_xyzw='{found.get('quat_xyzw')}'> has the length "
-                         f'{length:.4g}, accepted is a unit quaternion x y z w')
+                         f'{length:.4g}, give a unit quaternion x y z w')
     return position + tuple(x / length for x in quaternion)
 
 

@@ -331,15 +331,15 @@ class Robot:
         moment = read_only('payload: inertia', np.zeros((3, 3)) if inertia is None else inertia,
                         (3, 3))
         if not (np.isfinite(mass) and mass >= 0.0 and np.isfinite(c_link).all()):
-            raise ModelError(f'payload: mass {mass:g} kg at {c_link.tolist()} m: accepted are '
+            raise ModelError(f'payload: mass {mass:g} kg at {c_link.tolist()} m: must be '
                              'finite numbers, the mass 0 or more')
         size = np.abs(moment).max()
         if not (np.isfinite(size) and np.abs(moment - moment.T).max() <= SYMMETRY_TOLERANCE * size
                 and np.linalg.eigvalsh(moment)[0] >= -SEMIDEFINITE_TOLERANCE * size):
-            raise ModelError(f'payload: inertia {moment.tolist()} kg m²: accepted is a symmetric '
+            raise ModelError(f'payload: inertia {moment.tolist()} kg m²: give a symmetric '
                              'positive semi-definite matrix, about the centre of mass')
         if mass == 0.0 and size > 0.0:
-            raise ModelError('payload: it has an inertia but no mass: accepted are both, a mass '
+            raise ModelError('payload: it has an inertia but no mass: give both, a mass '
                              'alone, or neither')
         cross = urdf.cross_matrices((T[:3, :3] @ c_link + T[:3, 3])[None])[0]
         carried = self.inertia.copy()
@@ -378,8 +378,8 @@ class Robot:
         """
         name = f'{self.tip}_tool' if name is None else name
         if name in self.frames:
-            raise ModelError(f"tool: '{name}' is a link of robot '{self.name}' already: accepted "
-                             'is another name')
+            raise ModelError(f"tool: '{name}' is a link of robot '{self.name}' already: give "
+                             'another name')
         T = read_only('tool: T_tip_tool', T_tip_tool, (4, 4))
         if not are_rigid(T[None])[0]:
             raise ModelError(f'tool: T_tip_tool {why_not_rigid(T)}')

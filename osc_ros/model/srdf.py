@@ -22,7 +22,7 @@ def disabled_pairs(text: str, where: str = 'the SRDF') -> dict[frozenset[str], s
 
     """
     if '<!ENTITY' in text:  # a few lines of them can expand to gigabytes
-        raise ModelError(f'{where} declares XML entities: accepted is an SRDF without them')
+        raise ModelError(f'{where} declares XML entities: give an SRDF without them')
     try:
         root = ElementTree.fromstring(text.lstrip('\ufeff \t\r\n'))
     except ElementTree.ParseError as error:
@@ -33,7 +33,7 @@ def disabled_pairs(text: str, where: str = 'the SRDF') -> dict[frozenset[str], s
     for element in root.iter('disable_collisions'):
         pair = frozenset(filter(None, (element.get('link1'), element.get('link2'))))
         if len(pair) != 2:
-            raise ModelError(f'{where}: <disable_collisions> has {element.attrib}: accepted are '
+            raise ModelError(f'{where}: <disable_collisions> has {element.attrib}: give '
                              f'two links, as in {ACCEPTED}')
         found[pair] = element.get('reason', 'User')
     return found

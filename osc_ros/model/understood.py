@@ -42,7 +42,7 @@ def require_known(element: ElementTree.Element, where: str) -> None:
     for unknown in _unknown(element):
         attributes, children = UNDERSTOOD[element.tag]
         accepted = ', '.join([*attributes, *(f'<{child}>' for child in children)])
-        raise ModelError(f'{where}: {unknown} of <{element.tag}> is unknown, accepted are '
+        raise ModelError(f'{where}: {unknown} of <{element.tag}> is unknown: give one of '
                          f'{accepted}')
 
 

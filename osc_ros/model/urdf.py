@@ -207,7 +207,7 @@ def robot_element(text: str) -> ElementTree.Element:
     if not body:
         raise ModelError('the URDF text is empty')
     if '<!ENTITY' in body:  # a few lines of them can expand to gigabytes
-        raise ModelError('the URDF declares XML entities (<!ENTITY …>): accepted is a URDF '
+        raise ModelError('the URDF declares XML entities (<!ENTITY …>): give a URDF '
                          f'without them; {XACRO}')
     try:
         robot = ElementTree.fromstring(body)
@@ -250,7 +250,7 @@ def _parse_hint(body: str) -> str:
     if not body.startswith('<'):
         return f'; it begins {body[:40]!r}' + (
             '' if '\n' in body else
-            ': accepted is the text of a URDF, or the path of its file with the ending, such as '
+            ': give the text of a URDF, or the path of its file with the ending, such as '
             "'arm.urdf'; for a robot of osc_ros, shipped_urdf('panda')")
     if '<xacro:' in body:
         return f'; it holds xacro elements: {XACRO}'

@@ -50,7 +50,7 @@ def require_tips(robot: Robot) -> None:
     """Check that there is a tip, and that all tips are known, different and moving links."""
     if not robot.tips or len(set(robot.tips)) < len(robot.tips):
         raise ModelError(f"robot '{robot.name}': its tips are {urdf.quoted(robot.tips)}; "
-                         'accepted are one or more links, each once')
+                         'give one or more links, each once')
     for tip in robot.tips:
         if tip not in robot.frames:
             raise ModelError(f"tip '{tip}' is not a link of robot '{robot.name}'; "
@@ -167,7 +167,7 @@ def require_compact(mass: float, inertia: Array) -> None:
     if mass > 0.0 and moment > mass * WIDEST_PAYLOAD ** 2:
         raise ModelError(
             f'payload: inertia {inertia.tolist()} kg m² with a mass of {mass:g} kg, as if the '
-            f'mass were {np.sqrt(moment / mass):.3g} m from its centre: accepted is up to '
+            f'mass were {np.sqrt(moment / mass):.3g} m from its centre: must be up to '
             f'{WIDEST_PAYLOAD:g} m (units: kg mm² is 1e-6 kg m², g cm² is 1e-7 kg m²)')
 
 

@@ -94,7 +94,7 @@ def _collision(link: str, element: ElementTree.Element) -> Visual:
     shapes = [shape for shape in element.iterfind('geometry/*') if isinstance(shape.tag, str)]
     if len(shapes) != 1 or shapes[0].tag not in SIZES:
         found = ', '.join(f'<{shape.tag}>' for shape in shapes) or 'nothing'
-        raise ModelError(f'{where}: its <geometry> has {found}: accepted is one of '
+        raise ModelError(f'{where}: its <geometry> has {found}: must be one of '
                          + ', '.join(f'<{kind}>' for kind in SIZES))
     shape = shapes[0]
     is_mesh = shape.tag == 'mesh'
@@ -102,7 +102,7 @@ def _collision(link: str, element: ElementTree.Element) -> Visual:
         shape, name, where, '1 1 1' if is_mesh else None, 1 if ' ' in SIZES[shape.tag]
         or shape.tag == 'sphere' else 3))
     if not all(abs(one) > 0.0 if is_mesh else one > 0.0 for one in size):
-        raise ModelError(f'{where}: <{shape.tag}> has the size {size}: accepted is more than 0')
+        raise ModelError(f'{where}: <{shape.tag}> has the size {size}: must be more than 0')
     mesh = shape.get('filename', '')
     if is_mesh and not mesh:
         raise ModelError(f"{where}: <mesh> has no attribute 'filename'")

@@ -93,7 +93,7 @@ class BagWriter:
         self.folder = Path(folder)
         self._definition_of = definition_of
         if self.folder.exists():
-            raise InputError(f"recording '{self.folder}' exists: accepted is the name of a new "
+            raise InputError(f"recording '{self.folder}' exists: give the name of a new "
                              'folder')
         try:
             self.folder.mkdir(parents=True)
@@ -356,12 +356,12 @@ def _files_of(path: Path) -> list[Path]:
     if not path.is_dir():
         what = 'is no file' if path.exists() else 'does not exist'
         raise InputError(f"recording '{path}' {what}"
-                         ': accepted is a folder of rosbag2, or an .mcap file')
+                         ': give a folder of rosbag2, or an .mcap file')
     try:
         about = _metadata_of(path)['rosbag2_bagfile_information']
         if about['storage_identifier'] != 'mcap':
             raise InputError(f"recording '{path}' has the storage '{about['storage_identifier']}':"
-                             ' accepted is mcap (ros2 bag record -s mcap)')
+                             ' give mcap (ros2 bag record -s mcap)')
         named = [path / Path(name).name for name in about['relative_file_paths']]
         if all(file.is_file() for file in named):
             return named
@@ -369,6 +369,6 @@ def _files_of(path: Path) -> list[Path]:
         pass  # a recording that was killed has no metadata
     found = sorted(file for file in path.glob('*.mcap') if file.is_file())
     if not found:
-        raise InputError(f"'{path}' has no .mcap file: accepted is a folder of rosbag2 with "
+        raise InputError(f"'{path}' has no .mcap file: give a folder of rosbag2 with "
                          'storage mcap')
     return found

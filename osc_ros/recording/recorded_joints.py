@@ -50,7 +50,7 @@ class Loaded:
         names = list(self.runs)
         if not names:
             raise InputError('the recording has no journal of a controller, so the run cannot be '
-                             'computed again: accepted are recordings of osc_record, of the '
+                             'computed again: give recordings of osc_record, of the '
                              'black box, and of ros2 bag with ~/journal from its beginning'
                              + ''.join(f' ({note})' for note in self.notes))
         if controller and '/' + controller.strip('/') not in names or (

@@ -131,7 +131,7 @@ class Run:
             raise InputError('the recording has no state that was answered with a torque')
         times = np.array([one.time for one in self.moments]) - self.moments[0].time
         if not -1e-9 <= seconds <= times[-1] + 1e-9:
-            raise InputError(f'{seconds:g} s is not in the recording: accepted is 0 to '
+            raise InputError(f'{seconds:g} s is not in the recording: must be 0 to '
                              f'{times[-1]:.3f} s')
         return self.moments[int(np.argmin(np.abs(times - seconds)))]
 
@@ -175,7 +175,7 @@ class Replay:
         try:
             return Engine.restored(found, self._take, self._on_event)
         except Exception as error:  # of any kind: numbers of another version
-            raise InputError('the state of the controller cannot be used, accepted are recordings '
+            raise InputError('the state of the controller cannot be used, give recordings '
                              f'of this version ({type(error).__name__}: {error})') from error
 
     def compute(self, tell: Callable[[float], object] = lambda share: None) -> Run:

@@ -208,7 +208,7 @@ def _cpus(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(',')) if text else ()
     except ValueError:
-        raise InputError(f"parameter 'realtime.cpus' is '{text}': accepted are numbers with "
+        raise InputError(f"parameter 'realtime.cpus' is '{text}': give numbers with "
                          "commas between them, as in '2,3'") from None
 
 

@@ -56,7 +56,7 @@ def _parallel_goal(command: JointState) -> HandGoal:
     """Return the goal of a JointState with one position; InputError for others."""
     if list(command.name) not in ([], [WIDTH]) or len(command.position) != 1:
         raise InputError(f'joints {list(command.name)} with {len(command.position)} positions: '
-                         f"accepted is one position, the width [m], named '{WIDTH}' or not named")
+                         f"give one position, the width [m], named '{WIDTH}' or not named")
     return goal_of([command.position[0], *((given[0] if len(given) else 0.0) or math.nan
                                            for given in (command.effort, command.velocity))])
 

@@ -67,7 +67,7 @@ class FrankaServer:
     def __enter__(self) -> FrankaServer:
         """Start the server, and return when it accepts connections."""
         if not python().exists():
-            raise ServerError(f'franka-sim is not installed: there is no {python()}; accepted is '
+            raise ServerError(f'franka-sim is not installed: there is no {python()}; give '
                               f'the Python of an environment with requirements/franka-sim.txt in '
                               f'the variable {VARIABLE}, as `make demo` and `make test` set it')
         environment = {name: value for name, value in os.environ.items()

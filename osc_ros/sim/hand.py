@@ -204,7 +204,7 @@ def _finger(root: ElementTree.Element, name: str) -> Finger:
     position, R = _placed(joint)
     lower, upper = (float(_of(joint, 'limit', end, '0')) for end in ('lower', 'upper'))
     if not (lower == 0.0 < upper):
-        raise ModelError(f"hand: joint '{name}' has limits {lower} to {upper}; accepted: 0 m, "
+        raise ModelError(f"hand: joint '{name}' has limits {lower} to {upper}; must be from 0 m, "
                          'closed, to its stroke')
     axis = R.apply(_numbers(_of(joint, 'axis', 'xyz', '1 0 0')))
     body = root.find(f"link[@name='{link}']")

@@ -111,9 +111,10 @@ class Plant:
                  folder: str | os.PathLike[str] | None = None,
                  furnish: Callable[[mujoco.MjSpec], None] | None = None) -> None:
         if not (math.isfinite(timestep) and timestep > 0.0):
-            raise InputError(f'timestep is {timestep}; accepted: finite, > 0 s')
+            raise InputError(f'timestep is {timestep}; must be finite, > 0 s')
         if compensates not in COMPENSATES:
-            raise InputError(f"compensates is '{compensates}'; accepted: {', '.join(COMPENSATES)}")
+            raise InputError(f"compensates is '{compensates}'; must be one of "
+                             f"{', '.join(COMPENSATES)}")
         self._compensates = compensates
         description, file = Urdf(urdf_text(urdf)), urdf_path(urdf)
         names = self.joint_names = tuple(joint_names)
@@ -223,7 +224,7 @@ class Plant:
         lower, upper = self._position_limits.T
         for i in np.flatnonzero((q < lower) | (q > upper)).tolist():
             raise InputError(f"q of joint '{self.joint_names[i]}' is {q[i]}; "
-                             f'accepted: {lower[i]} to {upper[i]}')
+                             f'must be {lower[i]} to {upper[i]}')
         mujoco.mj_resetData(self.model, self._data)
         self._data.qpos[self._at] = q
         self._data.qvel[self._at] = qd
@@ -317,7 +318,7 @@ class Plant:
 
         """
         if steps < 1:
-            raise InputError(f'steps is {steps}; accepted: 1 or more')
+            raise InputError(f'steps is {steps}; must be 1 or more')
         self._tau = self._clipped(tau)
         if not self._brakes.are_open:
             self._tau[self._brakes.closed] = 0.0
@@ -330,7 +331,7 @@ class Plant:
                 self._step_once()
         if self._diverged.number:
             raise InputError(f'the arm diverged before t = {self.time} s, tau = {self._tau}; '
-                             'accepted: smaller torques or a smaller timestep (reset it to go on)')
+                             'give smaller torques or a smaller timestep (reset it to go on)')
 
     def _step_once(self) -> None:
         """Make one physics step with the driver's torques and with brakes."""
@@ -445,7 +446,7 @@ class Plant:
             if self.model.body_jntnum[body]:
                 joint = self.model.joint(self.model.body_jntadr[body]).name
                 raise InputError(f"joint '{joint}' carries the base '{base}'; "
-                                 'accepted: moving joints beyond the base')
+                                 'the joints that move must be beyond the base')
             body = self.model.body_parentid[body]
 
     def _clipped(self, tau: ArrayLike) -> Array:
@@ -466,5 +467,5 @@ def steps_per_period(values: Mapping[str, Any], timestep: str, rate: str) -> int
     steps = 1.0 / float(values['rate'] * values['timestep'])
     if abs(steps - round(steps)) > 1e-6 * steps or round(steps) < 1:
         raise InputError(f"{timestep} is {values['timestep']} s and {rate} {values['rate']} Hz: "
-                         'accepted is a whole number of steps a period')
+                         'must be a whole number of steps a period')
     return round(steps)

@@ -126,7 +126,7 @@ class Simulation:
                  rate: float = 500.0, show: bool = False, **plant: Any) -> None:
         require_type('law', law, Law, 'a Law: Simulation(urdf, Law(robot))')
         if not (math.isfinite(rate) and rate > 0.0):
-            raise InputError(f'rate is {rate} Hz: accepted is a finite number above 0')
+            raise InputError(f'rate is {rate} Hz: must be a finite number above 0')
         require_options('Simulation', plant, option_names())
         robot = law.robot
         self.law, self.period = law, 1.0 / rate
@@ -230,7 +230,7 @@ class Simulation:
 
         """
         if not (math.isfinite(seconds) and seconds > 0.0):
-            raise InputError(f'seconds is {seconds}: accepted is a finite number above 0')
+            raise InputError(f'seconds is {seconds}: must be a finite number above 0')
         rows, law = [], self.law
         for _ in range(max(1, round(seconds / self.period))):
             if each is not None:

@@ -98,7 +98,7 @@ class World:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.radius) and self.radius > 0.0):
-            raise InputError(f'radius of the touching spheres is {self.radius} m; accepted: '
+            raise InputError(f'radius of the touching spheres is {self.radius} m; must be '
                              'finite, > 0')
         for name, box in self.boxes.items():
             _check(name, box.position, box.size, box.stiffness, box.friction)
@@ -160,7 +160,7 @@ class World:
             most = (FASTEST / step) ** 2 / ((1.0 - IMPEDANCE) * inverse)
             if stiffness > most:
                 raise InputError(f"stiffness of '{first}' is {stiffness:g} N/m, touched by "
-                                 f"'{second}'; accepted: at most {most:.3g} N/m with a timestep "
+                                 f"'{second}'; must be at most {most:.3g} N/m with a timestep "
                                  f'of {step:g} s')
             spec.add_pair(name=f'{first} {second}', geomname1=first, geomname2=second, condim=3,
                           friction=[friction, friction, 0.0, 0.0, 0.0],
@@ -201,8 +201,8 @@ def _pose(model: mujoco.MjModel, link: str) -> Array:
 def _check(name: str, position: tuple[float, ...], sizes: tuple[float, ...], stiffness: float,
            friction: float) -> None:
     if len(position) != 3 or not np.isfinite(position).all():
-        raise InputError(f'position of the {name} is {position}; accepted: 3 finite numbers [m]')
+        raise InputError(f'position of the {name} is {position}; must be 3 finite numbers [m]')
     if not all(math.isfinite(x) and x > 0.0 for x in (*sizes, stiffness)):
-        raise InputError(f'{name}: size {sizes}, stiffness {stiffness} N/m; accepted: finite, > 0')
+        raise InputError(f'{name}: size {sizes}, stiffness {stiffness} N/m; must be finite, > 0')
     if not (math.isfinite(friction) and friction >= 0.0):
-        raise InputError(f'friction of the {name} is {friction}; accepted: finite, >= 0')
+        raise InputError(f'friction of the {name} is {friction}; must be finite, >= 0')

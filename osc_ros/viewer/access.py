@@ -70,11 +70,11 @@ class Access:
         name = _name_of(host)
         if name not in self._names and (self._is_local or not _is_address(name)):
             return (f"the page was opened as '{host}', which is not a name of this machine: "
-                    'accepted are localhost, and hosts of --allow-origin')
+                    'must be localhost, or a host of --allow-origin')
         origin = headers.get('Origin')
         if origin is not None and not self._accepts(origin, host):
-            return (f"a page from '{origin}' asks: accepted are this page itself, and those of "
-                    '--allow-origin')
+            return (f"a page from '{origin}' asks: must be this page itself, or a page "
+                    'of --allow-origin')
         if self.token and not self._has_token(path, headers):
             return 'the address lacks the token: osc_viewer prints the whole address'
         return ''
@@ -130,7 +130,7 @@ def guarded(access: Access) -> Iterator[None]:
             websockets.asyncio.server.serve = serve  # type: ignore[misc]
     if not served:
         raise InputError('this version of viser cannot be guarded against other web pages: '
-                         f"accepted is the one of {installation('viewer')}")
+                         f"give the one of {installation('viewer')}")
 
 
 def _checked(access: Access, answer: Callable[[Any, Any], Any] | None
@@ -165,7 +165,7 @@ def _origin(text: str) -> tuple[str, str, int]:
     except ValueError:
         found, port = urlsplit(''), None
     if found.scheme not in ('http', 'https') or not found.hostname or found.path.strip('/'):
-        raise InputError(f"origin '{text}': accepted is http://HOST or http://HOST:PORT, also "
+        raise InputError(f"origin '{text}': give http://HOST or http://HOST:PORT, also "
                          'with https')
     return found.scheme, found.hostname.lower(), port or (443 if found.scheme == 'https' else 80)
 

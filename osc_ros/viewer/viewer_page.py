@@ -130,6 +130,6 @@ def require_address(host: str) -> None:
         with socket.socket(family, socket.SOCK_STREAM) as trial:
             trial.bind((host, 0))
     except OSError as error:
-        raise PageError(f"host '{host}': {error}: accepted is an address of this machine, such "
+        raise PageError(f"host '{host}': {error}: give an address of this machine, such "
                         'as 127.0.0.1, or 0.0.0.0 for all of them') from None
 

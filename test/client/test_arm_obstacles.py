@@ -32,11 +32,11 @@ def assert_is_mapping(arm):
     with pytest.raises(KeyError):
         del obstacles['rod']
     for bad, text in ((Obstacle.at('sphere', 0.4, (0.1, 0.0, 0.0)),
-                       naming("obstacle 'bad' contains the base", 'accepted is at most')),
-                      ('a ball', naming("obstacle 'bad'", 'str', 'accepted is an osc_ros.Obst'))):
+                       naming("obstacle 'bad' contains the base", 'must be at most')),
+                      ('a ball', naming("obstacle 'bad'", 'str', 'give an osc_ros.Obst'))):
         with pytest.raises(InputError, match=text):
             obstacles.update(good=BALL, bad=bad)
-    with pytest.raises(InputError, match=naming(f'accepted are at most {MOST_OBSTACLES}')):
+    with pytest.raises(InputError, match=naming(f'must be at most {MOST_OBSTACLES}')):
         obstacles.update({str(number): BALL for number in range(MOST_OBSTACLES)})
     assert set(obstacles) == {'ball', 'box'}
     obstacles.clear()
@@ -60,11 +60,11 @@ def assert_holds_things(arm, law, ending=''):
     pan = Obstacle.at('cylinder', (0.05, 0.1), (0.0, 0.0, 0.15), link='panda_hand')
     for bad, text in (
             (replace(held, link='moon'), naming("'moon'", 'links:')),
-            (replace(held, link='panda_link0'), naming('does not move', 'accepted is a link'))):
+            (replace(held, link='panda_link0'), naming('does not move', 'give a link'))):
         with pytest.raises(InputError, match=text):
             obstacles.update(pan=pan, bad=bad)
     assert set(obstacles) == {'cup', 'ball'}
-    with pytest.raises(InputError, match=naming('things', 'accepted are at most')):
+    with pytest.raises(InputError, match=naming('things', 'must be at most')):
         obstacles.update({str(k): held for k in range(MOST_THINGS)})
     del obstacles['ball']
     with pytest.raises(InputError):
@@ -154,7 +154,7 @@ def test_fence_is_named_that_holds_the_arm_or_has_the_goal_behind_it(tmp_path, h
 
 
 def test_clearance_of_a_robot_without_shapes_is_refused():
-    with pytest.raises(InputError, match=naming('arm.urdf', 'accepted is a file with shapes')):
+    with pytest.raises(InputError, match=naming('arm.urdf', 'give a file with shapes')):
         osc_ros.Arm.simulated('arm.urdf', base='a', tip='b', clearance=True)
     with pytest.raises(InputError, match=naming('clearance', '0.03', 'osc_ros.Clearance')):
         osc_ros.Arm.simulated('panda', clearance='0.02')

@@ -63,8 +63,8 @@ def test_wrong_shape_is_refused_and_names_the_link(ends, radius, name):
     ('shapes: [', ['not YAML']), ('[]', ['shapes', 'radius']), ('shapes: []', ['empty']),
     ('shapes: [{link: a, ends: [[0, 0, 0]], radius: 1}]', ['entry 1', 'ends', "'a'", '(2, 3)']),
     ('shapes: [{link: a, center: [0, 0, 0], radius: -1}]', ['entry 1', 'radius', "'a'"]),
-    ('shapes: [{link: a, center: [0, 0, 0]}]', ['entry 1', 'accepted', 'radius']),
-    ('shapes: [7]', ['entry 1', '7', 'accepted']),
+    ('shapes: [{link: a, center: [0, 0, 0]}]', ['entry 1', 'give', 'radius']),
+    ('shapes: [7]', ['entry 1', '7', 'give']),
     ('shapes: [{link: a, center: [0, 0, 0], radius: 1, size: 2}]', ['size', 'radius']),
     ('shapes: [{link: a, center: [0, 0, 0], radius: 1}]\nignored: [[a]]', ["['a']", 'two links']),
     ('shapes: [{link: a, center: [0, 0, 0], radius: 1}]\nignore: []', ['ignore', 'ignored'])])
@@ -75,7 +75,7 @@ def test_wrong_file_is_refused_and_names_the_entry(text, parts):
 
 def test_file_that_is_missing_or_no_text_is_refused_by_its_name(tmp_path):
     file = tmp_path / 'own.yaml'
-    with pytest.raises(ModelError, match=naming(file, 'accepted')):
+    with pytest.raises(ModelError, match=naming(file, 'give')):
         ShapeModel.of_file(file)
     file.write_bytes(b'shapes: \xff')
     with pytest.raises(ModelError, match=naming(file, '0xff', 'YAML')):

@@ -69,9 +69,9 @@ def test_updates_have_the_effect_of_a_dictionary(updates):
 
 @pytest.mark.parametrize(('changes', 'text'), [
     ({str(number): SOMEWHERE for number in range(MOST_OBSTACLES)},
-     naming(f'{MOST_OBSTACLES + 1} obstacles', f'accepted are at most {MOST_OBSTACLES}')),
+     naming(f'{MOST_OBSTACLES + 1} obstacles', f'must be at most {MOST_OBSTACLES}')),
     ({'new': SOMEWHERE, 'table': Obstacle.at('box', np.ones(3), np.zeros(3))},
-     naming("'table' contains the base", 'accepted is at most 0.01 m'))])
+     naming("'table' contains the base", 'must be at most 0.01 m'))])
 def test_update_that_is_refused_changes_nothing(changes, text):
     obstacles = Obstacles()
     obstacles['old'] = SOMEWHERE

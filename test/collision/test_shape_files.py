@@ -25,10 +25,10 @@ def test_shapes_and_ignored_pairs_of_both_files_are_read(tmp_path):
 def test_files_that_cannot_be_read_are_named(tmp_path):
     for arguments in (('', str(tmp_path / 'none.yaml')),
                       ('', shapes_file(tmp_path), str(tmp_path / 'none.srdf'))):
-        with pytest.raises(OscError, match=naming('none.', 'accepted is the path of a file')):
+        with pytest.raises(OscError, match=naming('none.', 'give the path of a file')):
             shape_model(*arguments)
     (tmp_path / 'bad.srdf').write_text('<no')
     with pytest.raises(OscError, match='XML'):
         shape_model('', shapes_file(tmp_path), str(tmp_path / 'bad.srdf'))
-    with pytest.raises(InputError, match=naming("'nobody'", 'accepted is a file with shapes')):
+    with pytest.raises(InputError, match=naming("'nobody'", 'give a file with shapes')):
         shape_model('nobody')

@@ -169,7 +169,7 @@ def arm(folder):
 
 def run(*arguments):
     with pytest.raises(SystemExit) as end:
-        shapes_command.main([*map(str, arguments)])
+        shapes_command.main(['--urdf', *map(str, arguments)])
     return end.value.code
 
 

@@ -210,15 +210,15 @@ def test_posture_outside_the_limits_of_a_joint_is_refused_by_name():
     arm = Arm()
     with pytest.raises(InputError, match="'panda_joint2'.* 100.*must be -1.76"):
         arm.law.set_posture([0.0, 100.0, 0.0, -1.0, 0.0, 1.0, 0.0])
-    with pytest.raises(InputError, match='accepted.* 7 '):
+    with pytest.raises(InputError, match='(give|must be).* 7 '):
         arm.law.set_posture([np.nan] * 7)
     np.testing.assert_array_equal(arm.law.posture, READY)
 
 
 @pytest.mark.parametrize('twist, acceleration, message', [
-    ((0.0, 0.0, 0.0, 1e3, 0.0, 0.0), 0.0, 'accepted.* 1 m/s'),
-    ((3.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 'accepted.* 2.5 rad/s'),
-    ((0.0,) * 6, 1e3, 'accepted.* 2.5 rad/s'),
+    ((0.0, 0.0, 0.0, 1e3, 0.0, 0.0), 0.0, '(give|must be).* 1 m/s'),
+    ((3.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, '(give|must be).* 2.5 rad/s'),
+    ((0.0,) * 6, 1e3, '(give|must be).* 2.5 rad/s'),
 ])
 def test_path_that_is_too_fast_is_refused_and_the_target_stays(twist, acceleration, message):
     arm = Arm(limits=TargetLimits())
@@ -233,7 +233,7 @@ def test_path_that_is_too_fast_is_refused_and_the_target_stays(twist, accelerati
 @pytest.mark.parametrize('state, message', [
     ((np.full(7, np.nan), np.zeros(7)), r'^q .*q\[0\] = nan'),
     ((READY, np.full(7, np.inf)), '^qd .*finite'),
-    ((READY[:6], np.zeros(6)), r'\(6,\).*\(6,\), accepted.*\(7,\)'),
+    ((READY[:6], np.zeros(6)), r'\(6,\).*\(6,\), (give|must be).*\(7,\)'),
 ])
 def test_bad_state_is_refused_and_the_law_goes_on(state, message):
     arm = Arm()

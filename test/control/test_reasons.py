@@ -102,13 +102,16 @@ def test_goal_that_no_posture_reaches_is_out_of_reach(arm):
 
 def test_goal_beyond_the_link_lengths_is_refused_and_nothing_moves(arm):
     before = arm.pose()
-    for goal, hint in (([0.5, 0.7, 1.5], ''), ([400.0, 0.0, 300.0], r'millimetres.*0\.4')):
+    for goal, hint in (([0.5, 0.7, 1.5], ''), ([400.0, 0.0, 300.0], 'millimetres')):
         with pytest.raises(ReachError, match=hint) as found:
             arm.move_to(goal)
         distance = np.linalg.norm(np.array(goal) - [0.0, 0.0, 0.333])
         assert found.value.distance == pytest.approx(distance)
         assert 1.0 < found.value.reach < 1.2
-        assert f'at most {found.value.reach:.4g} m' in str(found.value)
+        said = str(found.value)
+        assert f'at most {found.value.reach:.4g} m' in said and len(said.split()) <= 25
+        numbers = re.findall(r'[\d.]+ m', said)
+        assert len(numbers) == len(set(numbers)) == 2
     with pytest.raises(ReachError):
         arm.follow([arm.pose(), arm.pose(shift=(3.0, 0.0, 0.0))], 1.0)
     arm.sleep(0.2)

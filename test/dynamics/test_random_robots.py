@@ -476,7 +476,7 @@ def test_every_method_refuses_a_wrong_shape_and_names_both_shapes(drawn, data):
         st.tuples(st.integers(0, 50))).filter(lambda shape: shape != (right,)))
     for _, osc in spaces(robot):
         good = {name: np.ones(right_length(robot, name)) for name in DOORS[door]}
-        with pytest.raises(InputError, match=naming(wrong, shape, 'accepted', (right,))):
+        with pytest.raises(InputError, match=naming(wrong, shape, 'must be', (right,))):
             getattr(osc, door)(**good | {wrong: np.ones(shape)})
 
 

@@ -187,7 +187,7 @@ def test_wipe_is_done_by_a_constant_force_along_the_strip():
 
 
 @pytest.mark.parametrize('action, text', [
-    (np.zeros(5), r'shape \(5,\): accepted is \(6,\)'), (np.full(6, np.nan), 'from -1 to 1'),
+    (np.zeros(5), r'shape \(5,\): give \(6,\)'), (np.full(6, np.nan), 'from -1 to 1'),
     (np.full(6, 2.0), 'from -1 to 1')])
 def test_unusable_actions_are_refused_and_the_arm_holds(action, text):
     env = make('Reach').unwrapped

@@ -75,7 +75,7 @@ def test_sound_arm_loads_without_a_warning():
     ("<robot name='arm'>\n  <link name='a'>\n</robot>",
      'the URDF does not parse as XML: mismatched tag (line 3, column 3)'),
     ("\n\n<?xml version='1.0'?>\n<robot><link></robot>", '(line 4, column 16)'),
-    ('robots/arm', "it begins 'robots/arm': accepted is the text of a URDF, or the path"),
+    ('robots/arm', "it begins 'robots/arm': give the text of a URDF, or the path"),
     ('robots/arm.urdf', "the URDF 'robots/arm.urdf' cannot be read"),
     ('<mujoco/>', "the root element is <mujoco>, a URDF's is <robot>"),
     ("<robot xmlns:xacro='http://www.ros.org/wiki/xacro'><xacro:macro name='m'/></robot>",
@@ -159,10 +159,11 @@ def test_unusable_description_is_refused_by_name(text, message):
      "tip 'hand_9' is not a link of robot 'arm'; known: 'base', 'upper', 'lower', 'tool', "
      "'finger'"),
     ({'base': 'finger'},
-     "tip 'tool' does not descend from base 'finger'; accepted as base: 'lower', 'upper', 'base'"),
+     "tip 'tool' does not descend from base 'finger'; give as base one of 'lower', "
+     "'upper', 'base'"),
     ({'base': 'tool', 'tip': 'base'},
      "base 'tool' and tip 'base' are swapped: the tip must descend from the base, and here the "
-     "base descends from the tip; accepted is base 'base', tip 'tool'"),
+     "base descends from the tip; give base 'base', tip 'tool'"),
     ({'base': 'lower'}, "no joint moves between base 'lower' and tip 'tool': at least one must"),
     ({'tip': 'base'}, "no joint moves between base 'base' and tip 'base'"),
     ({'locked': {'shoulder': 0, 'elbow': 0}}, "no joint moves between base 'base' and tip 'tool'"),

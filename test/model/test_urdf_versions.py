@@ -16,7 +16,7 @@ from osc_ros.control.limits.bounds import ACCELERATION_ROWS, exceeds, HIGHEST
 from osc_ros.control.limits.limits import Limits
 from osc_ros.errors import ModelError, ModelWarning
 from osc_ros.identification.corrected_urdf import _read
-from osc_ros.model.ends import fork_at
+from osc_ros.model.ends import ends_of_chains
 from osc_ros.model.visuals import visuals
 from osc_ros.sim import Plant
 import tolerances
@@ -74,11 +74,11 @@ def test_quaternion_is_the_same_rotation_everywhere(rpy):
 
 
 @pytest.mark.parametrize('rotation, text', (
-    (quaternion(1.1), "'a', <inertial>: <origin quat_xyzw=.* 1.1, accepted"),
-    ('quat_xyzw="0 0 0 0"', 'length 0, accepted'),
+    (quaternion(1.1), "'a', <inertial>: <origin quat_xyzw=.* 1.1, (give|must be)"),
+    ('quat_xyzw="0 0 0 0"', 'length 0, (give|must be)'),
     ('quat_xyzw="0 0 1"', '4 finite'), ('quat_xyzw="nan 0 0 1"', '4 finite'),
-    ('quat_xyzw="0 0 0 1" rpy="0 0 0"', 'rpy .*quat_xyzw, accepted'),
-    ('quat="0 0 0 1"', "'quat' .*<origin> .*accepted are xyz, rpy, quat_xyzw"),
+    ('quat_xyzw="0 0 0 1" rpy="0 0 0"', 'rpy .*quat_xyzw: give'),
+    ('quat="0 0 0 1"', "'quat' .*<origin> .*give one of xyz, rpy, quat_xyzw"),
     ('RPY="0 0 1"', "'RPY'.*<origin>")))
 def test_bad_rotations_are_refused(rotation, text):
     with pytest.raises(ModelError, match=text):
@@ -171,10 +171,20 @@ def test_quaternions_are_what_pinocchio_computes_with_rpy():
     np.testing.assert_allclose(found.h, h, atol=tolerances.AGREEMENT)
 
 
-def test_finger_is_told_from_the_tip_of_an_arm():
-    finger = ('<link name="f{k}"/><joint name="g{k}" type="prismatic"><parent link="b"/>'
-              '<child link="f{k}"/><limit lower="0" upper="0.1" velocity="1" effort="5"/></joint>')
-    hand = with_origins('', more=finger.format(k=1) + finger.format(k=2))
-    assert fork_at(hand, 'f1') == ('b', ['g2'])
-    assert fork_at(hand, 'b') == ('a', [])
-    assert fork_at(with_origins(''), 'base') == ('base', [])
+def moving(link, parent, kind='revolute'):
+    """Return a link without mass, and the joint that moves it."""
+    return (f'<link name="{link}"/><joint name="to_{link}" type="{kind}">'
+            f'<parent link="{parent}"/><child link="{link}"/>'
+            '<limit lower="0" upper="0.1" velocity="1" effort="5"/></joint>')
+
+
+def test_no_finger_is_taken_for_the_tip_of_an_arm():
+    jaws = moving('left', 'b', 'prismatic') + moving('right', 'b', 'prismatic')
+    hand = ''.join(moving(f'f{k}', 'b') + moving(f't{k}', f'f{k}') for k in range(3))
+    tcp = moving('tcp', 'b', 'fixed')
+    for more, ends in (('', [('b', 2)]), (jaws, [('b', 2)]), (jaws + tcp, [('tcp', 2)]),
+                       (hand, [('b', 2)]), (hand + tcp, [('tcp', 2)])):
+        assert ends_of_chains(with_origins('', more=more)) == ('base', ends)
+    arms = ''.join(moving(f'{side}{k}', f'{side}{k - 1}' if k else 'b')
+                   for side in 'lr' for k in range(6))
+    assert ends_of_chains(with_origins('', more=arms))[1] == [('l5', 8), ('r5', 8)]

@@ -3,6 +3,7 @@
 
 """The site builds without warnings, and contains every page and every example."""
 
+import json
 from pathlib import Path
 import re
 import runpy
@@ -70,6 +71,13 @@ def test_every_public_name_is_in_the_api_page():
 def test_site_shows_examples_formulas_and_docstrings(tmp_path):
     pytest.importorskip('latex2mathml', reason="not installed: pip install '.[doc]'")
     build('html', tmp_path)
+    index = (tmp_path / 'searchindex.js').read_text(encoding='utf-8')
+    found = json.loads(re.search(r'\((.*)\)', index, re.DOTALL)[1])
+    names = found['docnames']
+    for word in ('hardwar', 'law', 'code'):
+        at = found['terms'].get(word, []), found['titleterms'].get(word, [])
+        pages = {names[k] for one in at for k in ([one] if isinstance(one, int) else one)}
+        assert 'doc/own_hardware' in pages and not pages & {'CHANGELOG', 'CONTRIBUTING'}, word
     examples = (tmp_path / 'doc' / 'examples.html').read_text(encoding='utf-8')
     for file in (CHECKOUT / 'examples').glob('*.py'):
         definition, *_ = [*re.findall(r'^(?:def|class) (\w+)', file.read_text(), re.MULTILINE),

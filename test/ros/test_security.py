@@ -82,9 +82,9 @@ def test_description_file_that_never_ends_is_refused(tmp_path, pipe):
         file.truncate(int(robot_parameters.LARGEST_FILE) + 1)
     (tmp_path / 'empty.urdf').write_text('')
     for path in (pipe, '/dev/zero', tmp_path, tmp_path / 'large.urdf', tmp_path / 'empty.urdf'):
-        assert 'accepted is the path of a URDF' in refusal(path), path
+        assert 'give the path of a URDF' in refusal(path), path
     for name in ('~no such user/a.urdf', 'a\0b'):
-        assert 'accepted is the path of a URDF' in refusal(name), name
+        assert 'give the path of a URDF' in refusal(name), name
     (tmp_path / 'good.urdf').write_text('<robot/>')
     assert refusal(tmp_path / 'good.urdf') == '<robot/>'
 

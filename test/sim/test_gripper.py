@@ -187,15 +187,15 @@ def test_arm_sags_under_a_load_until_it_knows_it():
 
 
 @pytest.mark.parametrize('command, text', [
-    (lambda arm: arm.gripper.move(0.09), 'width .*0.09 m; accepted: 0 to 0.08'),
-    (lambda arm: arm.gripper.move(-0.01), 'accepted: 0 to 0.08'),
-    (lambda arm: arm.gripper.move(np.nan), 'width.*nan: accepted'),
-    (lambda arm: arm.gripper.move(None), 'width.*None: accepted'),
-    (lambda arm: arm.gripper.grasp(np.nan), 'force.*nan: accepted'),
-    (lambda arm: arm.gripper.grasp(200.0), 'force .*200.0 N; accepted: 0.1 to 70'),
-    (lambda arm: arm.gripper.grasp(np.inf), 'force.*inf: accepted'),
-    (lambda arm: arm.gripper.move(0.05, speed=3.0), 'speed .*3.0 m/s; accepted'),
-    (lambda arm: arm.payload(-1.0), 'mass.* -1.0: accepted'),
+    (lambda arm: arm.gripper.move(0.09), 'width .*0.09 m; must be 0 to 0.08'),
+    (lambda arm: arm.gripper.move(-0.01), 'must be 0 to 0.08'),
+    (lambda arm: arm.gripper.move(np.nan), 'width.*nan: (give|must be)'),
+    (lambda arm: arm.gripper.move(None), 'width.*None: (give|must be)'),
+    (lambda arm: arm.gripper.grasp(np.nan), 'force.*nan: (give|must be)'),
+    (lambda arm: arm.gripper.grasp(200.0), 'force .*200.0 N; must be 0.1 to 70'),
+    (lambda arm: arm.gripper.grasp(np.inf), 'force.*inf: (give|must be)'),
+    (lambda arm: arm.gripper.move(0.05, speed=3.0), 'speed .*3.0 m/s; (give|must be)'),
+    (lambda arm: arm.payload(-1.0), 'mass.* -1.0: (give|must be)'),
     (lambda arm: arm.payload(100.0), 'hold'),
     (lambda arm: arm.payload(1.0, [0.0, np.nan, 0.0]), 'center_of_mass')])
 def test_wrong_numbers_are_refused_and_change_nothing(bench, command, text):
@@ -240,7 +240,7 @@ def test_hand_of_a_robot_of_your_own_is_given_by_its_joints():
 
 
 @pytest.mark.parametrize('old, new, text', [
-    ('lower="0" upper="0.04"', 'lower="-0.01" upper="0.04"', 'accepted: 0 m, closed'),
+    ('lower="0" upper="0.04"', 'lower="-0.01" upper="0.04"', 'must be from 0 m, closed'),
     ('<box size="0.018 0.015 0.018"/>', '<sphere radius="0.01"/>', '')])
 def test_fingers_need_limits_from_zero_and_boxes(old, new, text):
     changed = shipped_urdf('panda').read_text().replace(old, new)

@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio
 import pytest
 
+from foreign import ForeignPlant
 from judge import configuration, pinocchio_model, robot_cases
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
@@ -24,6 +25,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
+from osc_ros.loop import requests  # noqa: E402
 from osc_ros.ros.controller.controller import Controller  # noqa: E402
 from osc_ros.ros.messages import commands, messages  # noqa: E402
 
@@ -31,6 +33,7 @@ PANDA = robot_cases()['panda']
 JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 ROBOT = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
+PERIOD = 0.002  # of the states of `Hardware` [s]
 LOST = 0.1  # a state without an answer for this time is sent again [s]
 BRAKED = 0.1  # tolerance of the hold torque, because the predicted pose may drift a little [N·m]
 FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
@@ -67,7 +70,7 @@ class Hardware(Node):
         message = JointState(name=list(names), position=list(map(float, q)))
         message.velocity = [0.0] * len(names) if velocity is None else velocity
         message.effort = list(map(float, effort))
-        message.header.stamp = messages.stamp(self.tick * 0.002)
+        message.header.stamp = messages.stamp(self.tick * PERIOD)
         self.states.publish(message)
         return messages.label_of(message.header.stamp)
 
@@ -194,3 +197,31 @@ def wrench(force, frame='panda_link0', moment=(0.0, 0.0, 0.0)):
     for part, values in ((message.wrench.force, force), (message.wrench.torque, moment)):
         part.x, part.y, part.z = map(float, values)
     return message
+
+
+class Plant:
+    """The arm of a rig, simulated in lockstep by Pinocchio; it records speed and torque steps."""
+
+    def __init__(self, rig):
+        """Put the arm at READY."""
+        self.rig, self.arm = rig, ForeignPlant(PANDA, JOINTS)
+        self.arm.reset(READY)
+        self.speed = self.step = 0.0
+        self.q, self.tau = [READY], gravity(READY)
+
+    def run(self, duration, beside=lambda: None):
+        """Simulate for a time [s]; call `beside` before each state."""
+        for _ in range(round(duration / PERIOD)):
+            beside()
+            tau = self.rig.ask(q=self.arm.q, velocity=self.arm.qd.tolist())
+            self.step = max(self.step, np.abs((tau - self.tau) / self.arm.effort).max())
+            self.arm.step(tau, PERIOD)
+            self.tau = tau
+            self.q.append(self.arm.q)
+            self.speed = max(self.speed, np.abs(self.arm.qd / self.arm.velocity).max())
+
+
+def follow_joints(rig, q, speed=None):
+    """Move the joints to q (n,) in mode `joints`."""
+    assert rig.controller.set_parameters_atomically(given(mode='joints')).successful
+    rig.controller._loop.request(requests.move_joints, q, None, speed)

@@ -54,7 +54,7 @@ class StandIn(LifecycleNode):
     def _judge(self, parameters):
         for one in parameters:
             if one.name.endswith('natural_frequency') and max(one.value) > 116.0:
-                return SetParametersResult(successful=False, reason='accepted is at most 116')
+                return SetParametersResult(successful=False, reason='must be at most 116')
         return SetParametersResult(successful=True)
 
     def _hold(self, request, response):

@@ -31,11 +31,11 @@ def parameters(tmp_path, *texts):
      "0.yaml, osc_controller: .*'friction.colomb' .*'friction.coulomb'"),
     ('/**/osc_controler: {ros__parameters: {mode: impedance}}',
      r"'/\*\*/osc_controler' .*'osc_controller'"),
-    ('/**/osc_simulator: {ros__parameters: {rate: fast}}', "'rate' .*'fast': accepted"),
-    ('/**/osc_demo: {ros__parameters: {scale: 2.0}}', "'scale' .*2.0: accepted"),
+    ('/**/osc_simulator: {ros__parameters: {rate: fast}}', "'rate' .*'fast': (give|must be)"),
+    ('/**/osc_demo: {ros__parameters: {scale: 2.0}}', "'scale' .*2.0: (give|must be)"),
     ('/**: {ros__parameters: {tipp: a}}', "all nodes: .*'tipp' .*'tip'"),
-    ('/**/osc_controller: {parameters: {mode: impedance}}', 'no parameter.*accepted'),
-    ('[1, 2]', 'no parameter.*accepted'),
+    ('/**/osc_controller: {parameters: {mode: impedance}}', 'no parameter.*(give|must be)'),
+    ('[1, 2]', 'no parameter.*(give|must be)'),
     ('a: [', 'be read'),
 ])
 def test_wrong_parameter_file_is_refused_by_what_is_wrong(tmp_path, text, message):

@@ -37,7 +37,7 @@ def identify(folder, *arguments, program=('-m', 'osc_ros.tools.identify.identify
 
 def test_controller_that_is_not_there_is_named(tmp_path):
     status, output = identify(tmp_path, '--controller', 'nobody', program=('-c', IMPATIENT))
-    assert status == 2 and "no controller 'nobody' is running: accepted is" in output
+    assert status == 2 and "no controller 'nobody' is running: give" in output
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def test_singular_postures_of_an_arm_with_a_wrist_are_elbow_and_wrist_stretched(
 
 
 def test_report_of_a_shipped_robot(capsys):
-    code, text = output(capsys, 'panda', '--no-timing')
+    code, text = output(capsys, '--robot', 'panda', '--no-timing')
     assert code == 0
     for part in ('panda_joint4', 'moving mass', "joint 'panda_finger_joint2': mimics",
                  'kg m²', 'singular postures', 'rad/s at 500 Hz', 'can be controlled'):
@@ -118,7 +118,7 @@ def test_report_of_a_shipped_robot(capsys):
 
 
 def test_json_has_everything_and_no_infinite_numbers(capsys, arm):
-    code, text = output(capsys, arm(), '--json', '--no-timing')
+    code, text = output(capsys, '--urdf', arm(), '--json', '--no-timing')
     found = json.loads(text, parse_constant=lambda name: pytest.fail(name))
     assert code == 0
     assert [joint['name'] for joint in found['joints']] == ['shoulder', 'elbow']
@@ -133,7 +133,7 @@ def test_json_has_everything_and_no_infinite_numbers(capsys, arm):
     ({'kind': 'floating'}, 'of one freedom'),
 ])
 def test_command_ends_with_1_and_says_what_to_mend(capsys, arm, changes, said):
-    code, text = output(capsys, arm(**changes), '--no-timing', '--home', '0,1'
+    code, text = output(capsys, '--urdf', arm(**changes), '--no-timing', '--home', '0,1'
                         if changes.get('kind') in (None, 'hinge') else '0')
     assert code == 1, text
     assert said in text
@@ -141,7 +141,7 @@ def test_command_ends_with_1_and_says_what_to_mend(capsys, arm, changes, said):
 
 
 def test_command_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(capsys, arm):
-    code, text = output(capsys, arm(effort=0), '--no-timing')
+    code, text = output(capsys, '--urdf', arm(effort=0), '--no-timing')
     assert code == 0
     assert "no effort limit for 'shoulder': 0 or missing" in text
     assert 'can be controlled' in text
@@ -150,7 +150,7 @@ def test_command_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(c
 def test_arm_without_any_mass_cannot_be_controlled(capsys, arm):
     path = Path(arm())
     path.write_text(re.sub('<mass value="[^"]*"/>', '<mass value="0"/>', path.read_text()))
-    code, said = output(capsys, path, '--no-timing', '--home', '0,1')
+    code, said = output(capsys, '--urdf', path, '--no-timing', '--home', '0,1')
     assert code == 1 and 'no link that moves has a mass' in said
 
 
@@ -161,14 +161,14 @@ def test_arm_without_any_mass_cannot_be_controlled(capsys, arm):
 def test_limits_in_degrees_are_noted(capsys, arm, change, said):
     path = Path(arm())
     path.write_text(path.read_text().replace(*change))
-    assert f"note: joint 'elbow': {said}" in output(capsys, path, '--home', '0,1')[1]
+    assert f"note: joint 'elbow': {said}" in output(capsys, '--urdf', path, '--home', '0,1')[1]
 
 
 def test_link_without_a_mass_that_moves_is_noted(capsys, arm):
     path = Path(arm())
     path.write_text(re.sub('(?s)<link name="upper">.*?</link>', '<link name="upper"/>',
                            path.read_text()))
-    code, said = output(capsys, path, '--no-timing', '--home', '0,1')
+    code, said = output(capsys, '--urdf', path, '--no-timing', '--home', '0,1')
     assert "note: 'upper', moved by 'shoulder', has no mass" in said
     assert "'lower'" not in said
 
@@ -205,14 +205,15 @@ def test_gravity_of_an_arm_that_does_not_stand_upright_is_noted(gravity, is_note
 
 
 @pytest.mark.parametrize('arguments, code, said', [
-    (['pand'], 2, "did you mean 'panda'?"),
-    (['panda', '--tip', 'panda_hand_tc'], 2, "did you mean 'panda_hand_tcp'"),
-    ([str(Path(__file__))], 2, 'does not parse as XML'),
-    (['panda', '--home', '0,0,0,0.5,0,0,0'], 0, "home: 'panda_joint4' at 0.5 is outside of"),
-    (['panda', '--home', '0,x'], 2, 'accepted are numbers'),
-    (['panda', '--home', '0,1'], 2, 'accepted is a finite number for each of panda_joint1'),
-    (['panda', '--lock', 'panda_joint3=a'], 2, 'accepted is JOINT=POSITION'),
-    (['panda', '--lock', 'panda_joint33=0'], 2, 'panda_joint33'),
+    (['--robot', 'pand'], 2, "did you mean 'panda'?"),
+    (['--robot', 'panda', '--tip', 'panda_hand_tc'], 2, "did you mean 'panda_hand_tcp'"),
+    (['--urdf', str(Path(__file__))], 2, 'does not parse as XML'),
+    (['--robot', 'panda', '--home', '0,0,0,0.5,0,0,0'], 0,
+     "home: 'panda_joint4' at 0.5 is outside of"),
+    (['--robot', 'panda', '--home', '0,x'], 2, 'give numbers'),
+    (['--robot', 'panda', '--home', '0,1'], 2, 'must be a finite number for each of panda_joint1'),
+    (['--robot', 'panda', '--lock', 'panda_joint3=a'], 2, 'give JOINT=POSITION'),
+    (['--robot', 'panda', '--lock', 'panda_joint33=0'], 2, 'panda_joint33'),
 ])
 def test_unknown_names_and_bad_numbers_are_refused(capsys, arguments, code, said):
     found, text = output(capsys, *arguments, '--no-timing')
@@ -221,7 +222,7 @@ def test_unknown_names_and_bad_numbers_are_refused(capsys, arguments, code, said
 
 
 def test_locked_joint_is_said(capsys):
-    code, text = output(capsys, 'panda', '--lock', 'panda_joint3=0.5', '--no-timing')
+    code, text = output(capsys, '--robot', 'panda', '--lock', 'panda_joint3=0.5', '--no-timing')
     assert code == 0
     assert "joint 'panda_joint3': locked at 0.5" in text
     assert '6 joints' in text
@@ -229,6 +230,6 @@ def test_locked_joint_is_said(capsys):
 
 @pytest.mark.slow
 def test_update_is_measured(capsys):
-    code, text = output(capsys, 'panda')
+    code, text = output(capsys, '--robot', 'panda')
     assert code == 0
     assert 'half of a period at' in text

@@ -79,7 +79,7 @@ def test_free_drive_is_refused_because_it_has_no_targets(tmp_path, capsys):
     with pytest.raises(SystemExit, match='2'):
         main(['--config', str(config)])
     said = capsys.readouterr().err
-    assert said.startswith("osc_check: mode is 'free': accepted are acceleration and impedance")
+    assert said.startswith("osc_check: mode is 'free': give acceleration and impedance")
     assert 'motions to targets' in said
 
 

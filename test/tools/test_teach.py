@@ -132,7 +132,7 @@ def test_file_that_is_cut_anywhere_is_refused(file):
 def test_path_of_another_arm_or_tool_is_refused(file):
     path = load(file)
     other = Robot.from_urdf(shipped_urdf('ur5e'), 'base_link', 'tool0')
-    with pytest.raises(InputError, match='panda_link0.*accepted.*ur5e.*base_link'):
+    with pytest.raises(InputError, match='panda_link0.*(give|must be).*ur5e.*base_link'):
         require_robot(path, other)
     longer = shipped_urdf('panda').read_text().replace('0 0 0.1034', '0 0 0.1434')
     tool = Robot.from_urdf(longer, 'panda_link0', 'panda_hand_tcp')
@@ -253,7 +253,7 @@ def test_guided_path_is_recorded_and_played_back(hand, tmp_path, capsys):
     assert run('play', file) == 2
     assert 'it was recorded with another arm' in capsys.readouterr().err
     assert run('record', file) == 2
-    assert 'exists: accepted is the name of a new file' in capsys.readouterr().err
+    assert 'exists: give the name of a new file' in capsys.readouterr().err
     np.testing.assert_allclose(hand.tip(), there, atol=1e-3)
 
 
@@ -305,7 +305,7 @@ def test_poses_are_recorded_by_lines_and_by_the_service_and_played(hand, tmp_pat
     monkeypatch.setattr(sys, 'stdin', lines())
     assert run('record', file, '--poses') == 0
     said = capsys.readouterr().out
-    assert said.count('pose 2: ') == 2 and "'x': accepted are Enter, u and q" in said
+    assert said.count('pose 2: ') == 2 and "'x': give Enter, u or q" in said
     found = load(file)
     assert found.kind == 'poses' and len(found.times) == 2
     assert run('play', file, '--pause', '0.1') == 0

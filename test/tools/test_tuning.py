@@ -191,7 +191,7 @@ def test_page_is_one_file_with_its_plots_and_the_numbers_are_json(stiff):
     ('/**/osc_controller: {ros__parameters: {translation.natural_frequencies: [1.0, 1.0, 1.0]}}',
      "did you mean 'translation.natural_frequency'"),
     ('/**/osc_controler: {ros__parameters: {mode: impedance}}', "did you mean 'osc_controller'"),
-    ('/**/osc_controller: {ros__parameters: {mode: free}}', "mode is 'free': accepted are"),
+    ('/**/osc_controller: {ros__parameters: {mode: free}}', "mode is 'free': give"),
     ('/**/osc_controller: {ros__parameters: {rotation.axes: [free, free, free], '
      'translation.axes: [force, force, force]}}', 'there is nothing to tune'),
     ('a: [', 'cannot be read'),
@@ -204,8 +204,8 @@ def test_parameters_that_cannot_be_used_are_refused(capsys, tmp_path, config, sa
 
 
 @pytest.mark.parametrize('arguments, said', [
-    (['--robot', 'pand'], 'accepted is one of'), (['--urdf', 'a.urdf'], 'needs --base and --tip'),
-    (['--delay', '-1'], 'accepted is 0 to 1000'), (['--help'], 'examples:'),
+    (['--robot', 'pand'], 'must be one of'), (['--urdf', 'a.urdf'], 'needs --base and --tip'),
+    (['--delay', '-1'], 'must be 0 to 1000'), (['--help'], 'examples:'),
     (['--robot', 'panda', '--urdf', 'a.urdf'], 'not allowed with'),
     (['--urdf', 'no.urdf', '--base', 'a', '--tip', 'b'], 'cannot be read'),
 ])

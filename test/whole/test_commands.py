@@ -51,9 +51,9 @@ print(json.dumps(found))
 """
 # Calls that report figures.
 FIGURES = {
-    'osc_info': ('panda', '--json'),
+    'osc_info': ('--robot', 'panda', '--json'),
     'osc_demo': ('--headless', '--duration', '3', '--json'),
-    'osc_identify': ('--simulate', 'panda', '--yes', '--json'),
+    'osc_identify': ('--simulate', '--yes', '--json'),
     'osc_tune': ('--quick', '--json'),
 }
 
@@ -165,7 +165,7 @@ def figures_of(name, arguments, folder):
 
 def test_json_is_all_of_the_standard_output(capsys):
     with pytest.raises(SystemExit, match='0'):
-        info_command.main(['panda', '--json', '--no-timing'])
+        info_command.main(['--robot', 'panda', '--json', '--no-timing'])
     assert json.loads(capsys.readouterr().out)['controllable'] is True
 
 
@@ -203,7 +203,7 @@ def test_folder_in_place_of_a_file_is_refused(tmp_path, capsys):
     commandline.add_json(parser)
     with pytest.raises(SystemExit, match='2'):
         parser.parse_args(['--json', str(tmp_path)])
-    assert 'is a folder: accepted is the name of a file' in capsys.readouterr().err
+    assert 'is a folder: give the name of a file' in capsys.readouterr().err
 
 
 class Terminal(StringIO):
@@ -254,5 +254,5 @@ def test_osc_info_is_coloured_on_a_terminal(monkeypatch):
     monkeypatch.delenv('NO_COLOR', raising=False)
     monkeypatch.setattr(sys, 'stdout', stream := Terminal())
     with pytest.raises(SystemExit, match='0'):
-        info_command.main(['panda', '--no-timing'])
+        info_command.main(['--robot', 'panda', '--no-timing'])
     assert '\033[32mcan be controlled\033[0m' in stream.getvalue()

@@ -355,11 +355,11 @@ def test_waiting_goes_on_as_long_as_new_kernels_are_compiled(
 
 @pytest.mark.parametrize('arguments, message', [
     (('--urdf', 'x.urdf'), '--urdf needs --base and --tip'),
-    (('--duration', '0'), 'accepted is 3 to 3600 s'),
+    (('--duration', '0'), 'must be 3 to 3600 s'),
     (('--output', '/proc/x'), 'the results cannot be written'),
-    (('--loop', 'franka-sim', '--robot', 'ur5e'), '--loop franka-sim: accepted is --robot fr3'),
+    (('--loop', 'franka-sim', '--robot', 'ur5e'), '--loop franka-sim: give --robot fr3'),
     (('--loop', 'real'), "invalid choice: 'real'"),
-    (('--robot', 'unicorn'), '--robot unicorn: accepted is one of fr3, gen3, iiwa14'),
+    (('--robot', 'unicorn'), '--robot unicorn: must be one of fr3, gen3, iiwa14'),
     (('--urdf', '/nowhere.urdf', '--base', 'a', '--tip', 'b'), "'/nowhere.urdf' cannot be read"),
     (('--tip', 'panda_hand_tpc'), 'panda_hand_tcp'),
     (('--config', '/nowhere.yaml'), '/nowhere.yaml cannot be read'),

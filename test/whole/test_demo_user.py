@@ -221,7 +221,7 @@ def test_user_who_swaps_base_and_tip_is_told_so(tmp_path, monkeypatch, capsys):
     printed = refusal(monkeypatch, capsys, tmp_path, '--base', 'panda_hand_tcp', '--tip',
                       'panda_link0')
     assert "base 'panda_hand_tcp' and tip 'panda_link0' are swapped" in printed
-    assert "accepted is base 'panda_link0', tip 'panda_hand_tcp'" in printed
+    assert "give base 'panda_link0', tip 'panda_hand_tcp'" in printed
 
 
 @pytest.mark.slow

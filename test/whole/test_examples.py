@@ -8,6 +8,7 @@ import os
 import re
 import runpy
 import select
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from matplotlib.image import imread
 import numpy as np
 import pytest
 
-from common import CHECKOUT
+from common import CHECKOUT, import_path
 import osc_ros
 
 EXAMPLES = CHECKOUT / 'examples'
@@ -93,7 +94,7 @@ def test_arm_holds_its_pose_when_the_device_goes(tmp_path):
 
 
 @pytest.mark.parametrize('name, text', [
-    ('stick', 'accepted are keyboard, gamepad, spacemouse'), ('keyboard', 'needs a terminal'),
+    ('stick', 'give keyboard, gamepad, spacemouse'), ('keyboard', 'needs a terminal'),
     ('gamepad', 'evdev|plugged'), ('spacemouse', 'evdev|plugged')])
 def test_device_that_is_not_there_is_a_clear_error(name, text, monkeypatch):
     monkeypatch.setattr(sys, 'stdin', open('/dev/null'))
@@ -129,7 +130,7 @@ def test_keys_that_come_at_once_count_as_the_last_and_q_ends(monkeypatch):
 @pytest.mark.parametrize('lines, text', [
     ('x', 'line 1: JSONDecodeError'), ('{"time": 1.0, "deflection": [1]}', 'line 1.*six numbers'),
     ('{"time": 0.0}\n{"deflection": [0, 0, 0, 0, 0, 0]}', "line 2: KeyError.*'time'"),
-    ('[]', 'accepted is')])
+    ('[]', 'give')])
 def test_recording_of_a_device_that_cannot_be_used_is_a_clear_error(tmp_path, lines, text):
     path = tmp_path / 'stick.jsonl'
     path.write_text(lines)
@@ -208,6 +209,21 @@ def test_own_loop_moves_an_arm_that_is_not_in_mujoco(capsys, folder):
     moved = float(re.search(r'by ([\d.]+) mm', capsys.readouterr().out)[1])
     assert 99.5 < moved < 100.5
     assert picture_shows(folder, 'own_loop')
+
+
+def test_template_for_own_hardware_moves_the_arm_behind_its_functions(tmp_path, monkeypatch):
+    package = tmp_path / 'my_arm-1.0.dist-info'
+    package.mkdir()
+    (package / 'METADATA').write_text('Metadata-Version: 2.1\nName: my_arm\nVersion: 1.0\n')
+    (package / 'entry_points.txt').write_text(
+        '[osc_ros.hardware]\nown_arm = own_hardware:OwnArm\n')
+    shutil.copy(EXAMPLES / 'own_hardware.py', tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv('PYTHONPATH', import_path(tmp_path))  # of the process of the loop
+    with osc_ros.Arm.real_time('panda', 'own_arm', startup_check='refuse') as arm:
+        goal = arm.pose(shift=(0.0, 0.0, 0.05))
+        arm.move_to(goal, duration=1.0)
+        assert np.abs(arm.pose() - goal).max() < 2e-3
 
 
 def test_force_on_wall_stays_while_the_tip_slides(capsys, folder):

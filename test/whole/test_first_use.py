@@ -292,10 +292,10 @@ def answer(other, name, text):
 
 
 MISTYPED = [
-    ('translation.natural_frequency', '[10, ten, 10]', "is '[10, ten, 10]': accepted is an array "
+    ('translation.natural_frequency', '[10, ten, 10]', "is '[10, ten, 10]': must be an array "
      'of 3, each a number'),
     ('posture.damping', 'nan', 'posture.damping out of range Min: 0.0, Max: 1000.0, value: nan'),
-    ('posture.damping', 'high', "'posture.damping' is 'high': accepted is a number, at least 0"),
+    ('posture.damping', 'high', "'posture.damping' is 'high': must be a number, at least 0"),
     ('posture.dampin', '1.0', "parameter 'posture.dampin' is unknown (did you mean "
      "'posture.damping'?)"),
     ('no_such_thing_at_all', '1.0', "parameter 'no_such_thing_at_all' is unknown"),
@@ -388,7 +388,7 @@ def test_user_who_calls_release_without_need_reads_that_and_not_of_a_deadline(sp
 
 def test_user_who_leaves_w_out_is_told_that_it_is_1(spin):
     rig = Rig(spin).activate()
-    rig.until_said('has length 1.41421: accepted is 1, in the order x y z w (no rotation is '
+    rig.until_said('has length 1.41421: must be 1, in the order x y z w (no rotation is '
                    '0 0 0 1); a message that leaves w out has w = 1: send all four numbers, also '
                    'w: 0.0', lambda: rig.hardware.poses.publish(
                        target(quaternion=(1.0, 0.0, 0.0, 1.0))))

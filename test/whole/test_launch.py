@@ -427,7 +427,7 @@ def test_nodes_get_the_profile_unless_the_user_has_one(argument, own, profile, t
     ('controller.launch.py', 'spawn:=effort_controller', "spawn 'effort_controller' needs the "
      'package controller_manager of ros2_control, which is not installed here'),
     ('dual_arm.launch.py', 'config:=nowhere.yaml', "config 'nowhere.yaml' is not a file"),
-    ('controller.launch.py', 'profile:=shm', "profile 'shm' is not a file: accepted is auto, "
+    ('controller.launch.py', 'profile:=shm', "profile 'shm' is not a file: give auto, "
      'loopback, shared_memory, none, or the path of a profile'),
     ('dual_arm.launch.py', 'profile:=shm', "profile 'shm' is not a file"),
     ('simulation.launch.py', 'end_with_launch:=no', "Valid options are: ['true', 'false'"),

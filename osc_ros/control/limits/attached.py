@@ -46,7 +46,7 @@ def require_moving(name: str, link: str, robot: Robot) -> None:
     """Raise InputError if the robot has no such link, or if no joint moves it."""
     body, _ = link_frame(robot, link)
     if body < 0:
-        raise InputError(f"thing '{name}' on link '{link}', which does not move: accepted is a "
+        raise InputError(f"thing '{name}' on link '{link}', which does not move: give a "
                          'link that a joint moves; or, without a link, an obstacle in '
                          f"'{robot.base}'")
 
@@ -90,11 +90,11 @@ def with_attached(clearance: Clearance, shapes: Sequence[LinkShape], robot: Robo
     """
     before, things = before or clearance, dict.fromkeys(one.attached for one in shapes)
     if len(things) > MOST_THINGS or len(shapes) > MOST_SHAPES:
-        raise InputError(f'{len(things)} things with {len(shapes)} shapes on links: accepted are '
+        raise InputError(f'{len(things)} things with {len(shapes)} shapes on links: give '
                          f'at most {MOST_THINGS}, with {MOST_SHAPES} shapes')
     for name in things:
         if not name or name in robot.frames:
-            raise InputError(f"a thing with the name '{name}': accepted is one that no link has")
+            raise InputError(f"a thing with the name '{name}': give one that no link has")
     known = {one.attached for one in before.shapes if one.attached}
     same = {name for name in things
             if _named(name, before.shapes) == _named(name, shapes)}  # the same objects

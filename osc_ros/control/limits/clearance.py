@@ -107,16 +107,16 @@ class Clearance:
         object.__setattr__(self, 'ignored', tuple((str(a), str(b)) for a, b in self.ignored))
         object.__setattr__(self, 'touching', tuple(self.touching))
         if not (isinstance(self.margin, (int, float)) and 0.0 < self.margin <= LARGEST_MARGIN):
-            raise InputError(f'clearance margin {self.margin}: accepted is more than 0, at most '
+            raise InputError(f'clearance margin {self.margin}: must be more than 0, at most '
                              f'{LARGEST_MARGIN:g} m')
         given = np.zeros((0, 4)) if self.fence is None else self.fence
         planes = float_array('fence', given, np.shape(given))
         if planes.size % 4:
-            raise InputError(f'fence of {planes.size} numbers: accepted are rows of four')
+            raise InputError(f'fence of {planes.size} numbers: give rows of four')
         planes = planes.reshape(-1, 4)
         lengths = np.linalg.norm(planes[:, :3], axis=1)
         if not (np.isfinite(planes).all() and (lengths > 1e-6).all()):
-            raise InputError(f'fence {planes.tolist()}: accepted are rows of four finite numbers, '
+            raise InputError(f'fence {planes.tolist()}: give rows of four finite numbers, '
                              'of which the first three are a direction')
         object.__setattr__(self, 'fence', planes / lengths[:, None])
 
@@ -133,7 +133,7 @@ def fence_box(lower: ArrayLike, upper: ArrayLike) -> Array:
     """Return the planes (6, 4) of `Clearance.fence` for a box from lower to upper (3,) [m]."""
     low, high = finite_array('lower', lower, (3,)), finite_array('upper', upper, (3,))
     if not (low < high).all():
-        raise InputError(f'fence from {low.tolist()} to {high.tolist()}: accepted is lower < '
+        raise InputError(f'fence from {low.tolist()} to {high.tolist()}: must be lower < '
                          'upper')
     return np.vstack([np.column_stack([np.eye(3), low]), np.column_stack([-np.eye(3), -high])])
 
@@ -166,7 +166,7 @@ def _require_first_joints_within(robot: Robot, fence: Array) -> None:
                 raise InputError(
                     f"the fence x · {np.round(normal, 3).tolist()} ≥ {offset:g} m excludes the "
                     f"joint '{robot.joint_names[body]}', which is {-room:.3g} m beyond it and "
-                    f'cannot leave: accepted are {BASE_OUTSIDE:g} m at most')
+                    f'cannot leave: give {BASE_OUTSIDE:g} m at most')
 
 
 class KeepingClear:

@@ -22,7 +22,7 @@ CHANGE = 7.0  # largest change of gravity at once while the controller is active
 def require_gravity(gravity: Array) -> None:
     """Raise if a component of gravity (3,) is larger than LARGEST_GRAVITY [m/s²]."""
     if (np.abs(gravity) > LARGEST_GRAVITY).any():
-        raise InputError(f'gravity {gravity.tolist()} m/s²: accepted is at most '
+        raise InputError(f'gravity {gravity.tolist()} m/s²: must be at most '
                          f'{LARGEST_GRAVITY:g} m/s² along each axis (9.81 on Earth)')
 
 
@@ -68,12 +68,12 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
     if mass > 0.0 and not turned:
         alone = _load(Weight(robot.without_payload()), q, gravity)
         share = largest_share(alone, tau - alone, most)
-        raise InputError(f'payload of {mass:g} kg: {where}: accepted there is at most '
+        raise InputError(f'payload of {mass:g} kg: {where}: must be at most '
                          f'{_down(share * mass)} kg')
     share = largest_share(np.zeros_like(tau), tau, most)
     size = float(np.linalg.norm(gravity))
     raise InputError(f'gravity of {size:g} m/s² along {np.round(gravity / size, 3).tolist()}: '
-                     f'{where}: accepted there is at most {_down(share * size)} m/s²')
+                     f'{where}: must be at most {_down(share * size)} m/s²')
 
 
 def require_strength(robot: Robot, gravity: Array, q: Array, effort: Array) -> None:
@@ -100,7 +100,7 @@ def require_positions(robot: Robot, limits: Array, q: Array) -> None:
         unit = 'm' if robot.prismatic[i] else 'rad'
         raise InputError(
             f"joint '{robot.joint_names[i]}' is reported at {q[i]:.4g} {unit}, far outside of its "
-            f'limits {lower[i]:.4g} to {upper[i]:.4g}: accepted are positions in {unit} within or '
+            f'limits {lower[i]:.4g} to {upper[i]:.4g}: give positions in {unit} within or '
             f'near the limits' + ('' if robot.prismatic[i] else ' (are these degrees?)'))
 
 
@@ -119,7 +119,7 @@ def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None
     for i in np.flatnonzero(lowered & (tau > HOLDING * effort)).tolist():
         raise InputError(f"parameter 'limits.effort': {effort[i]:g} for "
                          f"'{robot.joint_names[i]}', which takes {tau[i]:.4g} to hold the arm "
-                         f'where it is: accepted there is at least {tau[i] / HOLDING:.4g}')
+                         f'where it is: must be at least {tau[i] / HOLDING:.4g}')
 
 
 def _load(weight: Weight, q: Array, gravity: Array) -> Array:

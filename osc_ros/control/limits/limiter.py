@@ -340,7 +340,7 @@ class Limiter(Recorded):
                  keeps_posture: bool = False, clearance: KeepingClear | None = None) -> None:
         n = robot.n
         if limits.velocity.shape != (n,):
-            raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
+            raise InputError(f'limits are for {len(limits.velocity)} joints: give {n}')
         super().__init__(n, records)
         self.clearance = clearance or KeepingClear(robot, None, Obstacles())
         self.views[1].keeps_posture[0] = keeps_posture

@@ -79,32 +79,32 @@ class Limits:
     def __post_init__(self) -> None:
         position = np.array(self.position, dtype=np.float64)
         if position.ndim != 2 or position.shape[1] != 2:
-            raise InputError(f'position limits have shape {position.shape}, accepted is (n, 2)')
+            raise InputError(f'position limits have shape {position.shape}, must be (n, 2)')
         for i in np.flatnonzero(~(position[:, 0] < position[:, 1])).tolist():
-            raise InputError(f'position limits {position[i].tolist()} of joint {i}: accepted is '
+            raise InputError(f'position limits {position[i].tolist()} of joint {i}: must be '
                              'lower < upper')
         object.__setattr__(self, 'position', position)
         for name in ('velocity', 'effort', 'effort_rate', 'deceleration'):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != (len(position),):
-                raise InputError(f'limits: {name} has shape {value.shape}, accepted is '
+                raise InputError(f'limits: {name} has shape {value.shape}, must be '
                                  f'({len(position)},)')
             if not (value > 0.0).all():
                 raise InputError(f'limits: {name} {value.tolist()}: every entry must be positive')
             object.__setattr__(self, name, value)
         if not 0.0 < self.reaction_time <= LONGEST_REACTION:
-            raise InputError(f'reaction time {self.reaction_time} s: accepted is more than 0, at '
+            raise InputError(f'reaction time {self.reaction_time} s: must be more than 0, at '
                              f'most {LONGEST_REACTION:g} s')
         least = 2.0 * np.where(np.isfinite(self.effort), self.effort, 0.0) / LONGEST_REACTION
         for i in np.flatnonzero(self.effort_rate < (1.0 - ROUNDING) * least).tolist():
             raise InputError(
-                f'limits: effort_rate {self.effort_rate[i]:g} of joint {i}, in a second: accepted '
-                f'is at least {least[i]:g}, with which its torque turns from one limit to the '
+                f'limits: effort_rate {self.effort_rate[i]:g} of joint {i}, in a second: must '
+                f'be at least {least[i]:g}, with which its torque turns from one limit to the '
                 f'other in {LONGEST_REACTION:g} s; slower torques cannot brake the arm')
         if not 0.0 <= self.soft_zone <= 0.5:
-            raise InputError(f'soft zone {self.soft_zone}: accepted is 0 to 0.5 of the range')
+            raise InputError(f'soft zone {self.soft_zone}: must be 0 to 0.5 of the range')
         if not (np.isfinite(self.repulsion) and self.repulsion >= 0.0):
-            raise InputError(f'repulsion {self.repulsion} rad/s: accepted is 0 or more')
+            raise InputError(f'repulsion {self.repulsion} rad/s: must be 0 or more')
         if not np.isfinite(self.deceleration).all():
             raise InputError(f'limits: deceleration {self.deceleration.tolist()} is not finite')
 

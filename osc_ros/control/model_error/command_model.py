@@ -100,7 +100,7 @@ class CommandModel:
         code = NOTHING if driver is None else COMPENSATES.index(driver.compensates)
         if driver is not None and driver.robot.joint_names != robot.joint_names:
             raise InputError(f"the driver's model has the joints "
-                             f"{', '.join(driver.robot.joint_names)}: accepted are those of the "
+                             f"{', '.join(driver.robot.joint_names)}: give those of the "
                              f"robot, {', '.join(robot.joint_names)}")
         if driver is not None and code != NOTHING:
             parts.append(packed_robot(driver.robot, PROPAGATED))

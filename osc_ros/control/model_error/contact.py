@@ -116,7 +116,7 @@ class Contact:
     def __post_init__(self) -> None:
         if not (np.asarray(self.torque) > 0.0).all() or not self.force > 0.0 < self.moment:
             raise InputError(f'thresholds of contact {np.asarray(self.torque).tolist()}, '
-                             f'{self.force}, {self.moment}: accepted are positive numbers')
+                             f'{self.force}, {self.moment}: must be positive numbers')
 
     @classmethod
     def of(cls, robot: Robot, errors: Disturbance, is_compensated: bool) -> Contact:

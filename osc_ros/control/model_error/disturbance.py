@@ -300,12 +300,12 @@ class Disturbance:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise InputError(f"disturbance mode '{self.mode}': accepted is one of "
+            raise InputError(f"disturbance mode '{self.mode}': must be one of "
                              + ', '.join(MODES))
         for name in (field.name for field in fields(self) if field.name != 'mode'):
             value, may_be_zero = getattr(self, name), name in ('payload', 'masses', 'free')
             if not (math.isfinite(value) and (value > 0.0 or value == 0.0 and may_be_zero)):
-                raise InputError(f'disturbance {name} {value}: accepted is a finite number '
+                raise InputError(f'disturbance {name} {value}: must be a finite number '
                                  + ('of 0 or more' if may_be_zero else 'above 0'))
 
     def limits(self, robot: Robot) -> Array:

@@ -40,7 +40,7 @@ class Driver:
 
     def __init__(self, robot: Robot, compensates: str) -> None:
         if compensates not in COMPENSATES:
-            raise InputError(f"driver compensates '{compensates}': accepted is one of "
+            raise InputError(f"driver compensates '{compensates}': must be one of "
                              + ', '.join(COMPENSATES))
         self.robot, self.compensates = robot, compensates
         self._rest = np.zeros(robot.n)

@@ -213,14 +213,14 @@ class Friction:
         for name in ('coulomb', 'viscous'):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.ndim != 1 or not (np.isfinite(value).all() and (value >= 0.0).all()):
-                raise InputError(f'friction {name} {value.tolist()}: accepted is a number for '
+                raise InputError(f'friction {name} {value.tolist()}: must be a number for '
                                  'each joint, finite, 0 or more')
             object.__setattr__(self, name, value)
         if self.coulomb.shape != self.viscous.shape:
             raise InputError(f'friction has {len(self.coulomb)} entries of coulomb and '
-                             f'{len(self.viscous)} of viscous: accepted is one each a joint')
+                             f'{len(self.viscous)} of viscous: give one each a joint')
         if not (np.isfinite(self.velocity) and self.velocity > 0.0):
-            raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
+            raise InputError(f'friction velocity {self.velocity}: must be more than 0')
 
 
 class FrictionInForce(Recorded):

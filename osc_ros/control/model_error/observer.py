@@ -321,7 +321,7 @@ class MomentumObserver:
         _compile()
         link = robot.tip if link is None else link
         if robot.frames.get(link, (-1,))[0] < 0:
-            raise InputError(f"link '{link}': accepted is a link that joints of the robot move")
+            raise InputError(f"link '{link}': give a link that joints of the robot move")
         self.robot, self.link, n = robot, link, robot.n
         self._packed = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
         self.gravity: Array = plain(constants_in)(*self._packed).gravity
@@ -340,7 +340,7 @@ class MomentumObserver:
         plan.weights[robot.v_index[robot.prismatic]] = damping.length**2
         if friction is not None:
             if len(friction.coulomb) != robot.n:
-                raise InputError(f'friction for {len(friction.coulomb)} joints: accepted is '
+                raise InputError(f'friction for {len(friction.coulomb)} joints: give '
                                  f'{robot.n}')
             plan.coulomb[:], plan.viscous[:] = friction.coulomb, friction.viscous
             plan.velocity[0] = friction.velocity
@@ -364,7 +364,7 @@ class MomentumObserver:
     @bandwidth.setter
     def bandwidth(self, bandwidth: float) -> None:
         if not (math.isfinite(bandwidth) and bandwidth > 0.0):
-            raise InputError(f'bandwidth {bandwidth} rad/s: accepted is a positive, finite number')
+            raise InputError(f'bandwidth {bandwidth} rad/s: give a positive, finite number')
         self.external.views[0].bandwidth[0] = bandwidth
 
     @property
@@ -437,7 +437,7 @@ class MomentumObserver:
         if status == WRONG_SHAPE:
             raise InputError(
                 f'q, qd, tau, effort have the shapes {np.shape(q)}, {np.shape(qd)}, '
-                f'{np.shape(tau)}, {np.shape(effort)}: accepted are ({self.robot.nq},) and three '
+                f'{np.shape(tau)}, {np.shape(effort)}: must be ({self.robot.nq},) and three '
                 f'times ({self.robot.n},)')
         return self.external
 

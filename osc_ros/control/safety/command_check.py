@@ -123,7 +123,7 @@ class CommandCheck:
         """
         tau, n = np.array(values, dtype=np.float64), len(self._names)
         if tau.shape != (n,):
-            raise InputError(f'command has {tau.size} torques: accepted are {n}, '
+            raise InputError(f'command has {tau.size} torques: give {n}, '
                              f"for {', '.join(self._names)}")
         before = self.memory.copy()
         if (found := check(self.bounds, self.memory, time, spacing, tau)) != GOOD:
@@ -135,12 +135,12 @@ class CommandCheck:
     def _fault_text(self, fault: int, i: int, tau: float, dt: float, before: Array) -> str:
         name = self._names[i]
         if fault == NOT_FINITE:
-            return f"torque for '{name}' is {tau}: accepted are finite numbers"
+            return f"torque for '{name}' is {tau}: must be finite numbers"
         limit, rate = self.bounds[:, i].tolist()
         if fault == TOO_LARGE:
-            return f"torque for '{name}' is {tau:.4g} N m: accepted is at most {limit:g} N m"
+            return f"torque for '{name}' is {tau:.4g} N m: must be at most {limit:g} N m"
         return (f"torque for '{name}' steps by {tau - before[TORQUES + i]:.4g} N m in {dt:.4f} s: "
-                f'accepted is at most {rate * dt:g} N m')
+                f'must be at most {rate * dt:g} N m')
 
     def forget(self) -> None:
         """Forget the last command, so that the rate of the next one is not checked."""

@@ -17,17 +17,25 @@ LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
 # Positions in coarse steps have a longer fit, in which older positions count less: by MEMORY [s].
 # Steps are coarse if a joint moves for more than COARSE [s] at its fastest to make one. Smaller
 # steps than FINE are due to rounding [rad, m].
-MEMORY, COARSE, FINE = 0.04, 4e-4, 1e-6
+# A step is divisible by another one if less than DIVISIBLE of that is left.
+MEMORY, COARSE, FINE, DIVISIBLE = 0.02, 4e-4, 1e-6, 0.02
+
+
+@inlined
+def _most(robot, i, dt):
+    """Largest plausible step of a position in a time [s]."""
+    return JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * max(dt, 1e-3)
 
 
 @inlined
 def _learn_step(at, i, step):
-    """Update the smallest step of the positions of a joint."""
-    other = np.abs(step - at.last_steps[i])
-    at.last_steps[i] = step
-    for one in (np.abs(step), other):
-        if FINE < one and (one < at.steps[i] or at.steps[i] == 0.0):
-            at.steps[i] = one
+    """Update the resolution of a joint: Euclid's common divisor of the steps of its positions."""
+    known = at.steps[i]
+    left = np.abs(step)
+    if known > 0.0:
+        left = np.abs(left - known * np.rint(left / known))
+    if left > max(FINE, DIVISIBLE * known):
+        at.steps[i] = left
 
 
 @inlined
@@ -36,24 +44,31 @@ def _filter(at, robot, time, q):
     Update the longer fit: a parabola through all positions, whose weights decay exponentially.
 
     It is the fading-memory filter of degree 2; N. Morrison, Introduction to Sequential Smoothing
-    and Prediction, 1969.
+    and Prediction, 1969. A position that jumps is skipped; after two in a row it begins anew.
 
     """
     dt = time - at.filter_time[0]
-    if not 0.0 < dt <= LONGEST_GAP:
-        at.filter_time[0] = at.filter_begin[0] = time
+    is_new, jumps = not 0.0 < dt <= LONGEST_GAP, False
+    for i in range(len(q)):
+        left = short_step(robot, i, q[i] - at.filter[0, i] - dt * at.filter[1, i])
+        jumps = jumps or not np.abs(left) <= _most(robot, i, dt)
+    if jumps and not is_new and at.filter_time[0] == at.times[int(at.newest[0])]:
+        return
+    is_new = is_new or jumps
+    at.filter_time[0] = time
+    if is_new:
+        at.filter_begin[0] = time
         for i in range(len(q)):
             at.filter[0, i], at.filter[1, i], at.filter[2, i] = q[i], 0.0, 0.0
         return
     keeps = np.exp(-dt / MEMORY)
     g, h, k = 1.0 - keeps**3, 1.5 * (1.0 - keeps)**2 * (1.0 + keeps), (1.0 - keeps)**3
-    at.filter_time[0] = time
     for i in range(len(q)):
         x, v, a = at.filter[0, i], at.filter[1, i], at.filter[2, i]
         x, v = x + dt * (v + 0.5 * dt * a), v + dt * a
         left = short_step(robot, i, q[i] - x)
-        most = JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * max(dt, MEMORY)
-        left = min(max(left, -most), most)  # of a position that jumps
+        # the true position is anywhere within half a step of the rounded one
+        left -= min(max(left, -0.5 * at.steps[i]), 0.5 * at.steps[i])
         at.filter[0, i], at.filter[1, i] = x + g * left, v + h * left / dt
         at.filter[2, i] = a + k * left / dt**2
 
@@ -64,10 +79,12 @@ def put_position(at, robot, time, q):
     last, row = int(at.newest[0]), (int(at.newest[0]) + 1) % MOST
     if at.kept[0] > 0.0:
         for i in range(len(q)):
-            _learn_step(at, i, short_step(robot, i, q[i] - at.positions[last, i]))
+            step = short_step(robot, i, q[i] - at.positions[last, i])
+            if np.abs(step) <= _most(robot, i, time - at.times[last]):
+                _learn_step(at, i, step)
+    _filter(at, robot, time, q)
     at.newest[0], at.kept[0], at.times[row] = row, min(at.kept[0] + 1.0, MOST), time
     assign(at.positions[row], q)
-    _filter(at, robot, time, q)
 
 
 @inlined
@@ -81,7 +98,7 @@ def _is_jump(at, robot, row, last, gap):
     """Whether the joints cannot have moved from one stored position to the other in `gap` [s]."""
     for i in range(len(robot.fastest)):
         step = short_step(robot, i, at.positions[last, i] - at.positions[row, i])
-        if not np.abs(step) <= JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * max(gap, 1e-3):
+        if not np.abs(step) <= _most(robot, i, gap):
             return True
     return False
 

@@ -35,9 +35,9 @@ def velocity_text(names: tuple[str, ...], joint: int, kind: float, figure: float
         ': velocity does not fit the positions and is estimated from them')
 
 
-def silence_text(silent: float, why: str) -> str:
-    """Return the message for a time [s] without a valid state; `why`: reason of rejections."""
-    return f'nothing valid for {silent:.3f} s: {why}' if why else f'nothing for {silent:.3f} s'
+def silence_text(what: str, silent: float, limit: float, why: str) -> str:
+    """Return the message for a time without joint states or commands [s]; `why`: with remedy."""
+    return f'no {what} for {silent:.3f} s (limit {limit:g} s)' + (f': {why}' if why else '')
 
 
 def fault_text(code: int, joint: str, given: Any, one: float, two: float, three: float) -> str:
@@ -64,4 +64,4 @@ def fault_text(code: int, joint: str, given: Any, one: float, two: float, three:
     if code == sample.TOO_FAST:
         return f'{name} moves at {one:.4g}: its limit is {two:.4g}'
     kind = 'the speed of ' if code == sample.SPEED_STEP else ''
-    return f'{kind}{name} went {one:.4g} in {two:.4g} s: accepted is {three:.4g}'
+    return f'{kind}{name} went {one:.4g} in {two:.4g} s, at most {three:.4g} is plausible'

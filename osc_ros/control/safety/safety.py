@@ -151,7 +151,7 @@ REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('z
 
 _robot_views, _gate_plan, _causes_plan, _stopping_plan, _output_plan = (
     table.views for table in (ROBOT, GATE_PLAN, CAUSES_PLAN, STOPPING_PLAN, OUTPUT_PLAN))
-_gate_views = GATE.only('is_open', 'time', 'came', 'q', 'qd', 'spacing')
+_gate_views = GATE.only('is_open', 'time', 'came', 'q', 'qd', 'interval', 'spacing')
 _stopping_views, _output_views = STOPPING.views, OUTPUT.views
 _causes_views = CAUSES.only('watches', 'cause', 'reaction', 'rests', 'stops', 'is_blind',
                             'given_up', 'stopped')
@@ -165,7 +165,7 @@ cause_views, output_views = (CAUSES.only('reaction', 'is_blind', 'stopped'),
 load_views = STOPPING_PLAN.only('load')
 _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
 _velocities_views, _fitted_views = VELOCITIES.views, GATE.only(
-    'qd', 'changed_time', 'changed_q', 'changed_qd')
+    'qd', 'changed_time', 'changed_q', 'changed_qd', 'changes', 'is_doubted')
 
 
 @inlined
@@ -370,11 +370,20 @@ def _put_stop(model, plan, state, result, source):
 
 @inlined
 def _time_step(gate, output, now):
-    """Time since the last torque [s]: by the stamps, or by the clock without a new state."""
+    """
+    Time since the last torque [s]: by the stamps, or by the clock without a new state.
+
+    In a simulation slower than real time the clock counts as slow as the stamps; the next state
+    brings the rest of its time.
+
+    """
     dt = gate.time[0] - output.time[0]
-    if 0.0 < dt < PATIENCE:
-        return dt
-    return now - output.at[0] if dt == 0.0 else 0.0
+    if dt != 0.0:
+        used, output.unasked[0] = output.unasked[0], 0.0
+        return max(dt - used, 0.0) if 0.0 < dt < PATIENCE else 0.0
+    dt = (now - output.at[0]) * min(1.0, gate.spacing[0] / gate.interval[0])
+    output.unasked[0] += dt
+    return dt
 
 
 @inlined

@@ -30,6 +30,9 @@ Array = NDArray[np.float64]
 
 JUMP_FACTOR = 2.0  # multiple of the velocity limit; a faster change of the position is a jump
 JUMP_FLOOR = 2e-3  # a smaller step is noise, not a jump [rad, m]
+# A state in doubt is confirmed if position step and velocities of the next one differ by at most
+# CONFIRMED of the larger one, and by CONFIRMED_FLOOR and the resolution of the positions [rad, m].
+CONFIRMED, CONFIRMED_FLOOR = 0.5, 3e-4
 CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was changed [s]
 CLOCK_STATES = 10  # number of consecutive states that confirm a change of the clock
 STANDING = 0.04  # time without an advancing stamp after which it is a fault [s]
@@ -243,10 +246,14 @@ def _contradicts(robot, gate, state, time, q, qd):
     dt = time - state.doubted_time[0]
     if not _is_regular(dt):
         return True
+    longest = max(dt, gate.period[0])
     for i in range(len(q)):
         before = state.doubted_qd[i]
-        step = short_step(robot, i, q[i] - state.doubted_q[i] - 0.5 * dt * (qd[i] + before))
-        if (np.abs(step) > JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * max(dt, gate.period[0])
+        mean, step = 0.5 * (qd[i] + before), short_step(robot, i, q[i] - state.doubted_q[i])
+        count = _resolution(robot, state, i)
+        if (np.abs(step - dt * mean) > CONFIRMED_FLOOR + (count if count < JUMP_FLOOR else 0.0)
+                + CONFIRMED * max(np.abs(step), np.abs(mean) * longest)
+                + np.abs(mean) * (longest - dt)
                 or np.abs(qd[i] - before) > JUMP_FACTOR * max(
                     robot.fastest[i], min(np.abs(qd[i]), np.abs(before)))):
             return True

@@ -68,10 +68,10 @@ class Watchdog:
 
     def __post_init__(self) -> None:
         if self.reaction not in REACTIONS:
-            raise InputError(f"reaction '{self.reaction}': accepted is one of "
+            raise InputError(f"reaction '{self.reaction}': must be one of "
                              + ', '.join(REACTIONS))
         if not self.timeout > 0.0:
-            raise InputError(f'time-out of {self.timeout} s: accepted is more than 0')
+            raise InputError(f'time-out of {self.timeout} s: must be more than 0')
 
 
 # Default watchdogs by cause; the controller's ROS parameters have the same defaults.
@@ -152,7 +152,7 @@ class Supervision:
         for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period',
                      'comply_frequency', 'retreat', 'retreat_speed'):
             if not getattr(self, name) > 0.0:
-                raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
+                raise InputError(f'{name} {getattr(self, name)}: must be more than 0')
 
     @classmethod
     def of(cls, robot: Robot, limits: Limits, rate: float) -> Supervision:

@@ -100,6 +100,8 @@ class Supervisor:
         Monotonic clock [s].
     silence_reason : callable
         Returns why no states come, for the reason of 'stale_state'; '' if that is unknown.
+    states : str
+        Name of the joint states and their source, for the same reason.
 
     Parameters
     ----------
@@ -123,6 +125,7 @@ class Supervisor:
         # reasons by cause; time of the last rejected state, and the reason
         self._texts, self._rejected = dict[str, str](), (-np.inf, '')
         self.silence_reason: Callable[[], str] = str
+        self.states = 'joint states'
         self._names: tuple[str, ...] = ()
         self._lasting: dict[str, str] = {}  # causes set by `set_present`, and their reasons
         self._n, self._rest = (n := robot.n), np.zeros(robot.n)
@@ -177,7 +180,7 @@ class Supervisor:
                 (self._at.velocities.newest[0], 0, MOST - 1), (way.next[0], -1, way.positions[0]),
                 (output.source[0], 0, len(SOURCES) - 1)):
             if not least <= number <= most:
-                raise InputError(f'{STATE.name}: {number} as an index, accepted is {least} to '
+                raise InputError(f'{STATE.name}: {number} as an index, must be {least} to '
                                  f'{most}')
 
     @property
@@ -214,7 +217,7 @@ class Supervisor:
     def _take_names(self, names: tuple[str, ...]) -> None:
         """Give every watchdog a row of the state; rows of the same names keep their contents."""
         if len(names) > WATCHDOGS:
-            raise InputError(f'{len(names)} watchdogs: accepted are at most {WATCHDOGS}')
+            raise InputError(f'{len(names)} watchdogs: must be at most {WATCHDOGS}')
         watches = self._at.causes.watches
         rows = dict(zip(self._names, watches.copy()))
         new = np.array([self.clock(), -np.inf, 0.0, 0.0, 0.0])
@@ -287,12 +290,17 @@ class Supervisor:
                 IS_STOP: 'stop requested', IS_RUNAWAY: self.runaway}.get(int(number), ''))
         silent = (self._at.causes.watches[int(number), SILENT] if done is None
                   else float(done.acting[2]))
-        is_rejected = cause == STALE_STATE and (
-            self.clock() if done is None else done.now) - when < silent
-        if not is_rejected:
-            why = self.silence_reason() if cause == STALE_STATE and silent > 0.0 else ''
-        return Acting(cause, reaction, silence_text(silent, why) if silent > 0.0
-                      else self._texts.get(cause, ''))
+        if not silent > 0.0:
+            return Acting(cause, reaction, self._texts.get(cause, ''))
+        what = f'{cause.removeprefix("stale_")} message'
+        if cause != STALE_STATE:
+            why = ''
+        elif (self.clock() if done is None else done.now) - when < silent:
+            what = f'valid {self.states}'
+        else:
+            what, why = self.states, self.silence_reason()
+        return Acting(cause, reaction, silence_text(
+            what, silent, self.settings.watchdogs[cause].timeout, why))
 
     def _in_force(self) -> tuple[float, float]:
         return self._at.causes.cause.item(), self._at.causes.reaction.item()

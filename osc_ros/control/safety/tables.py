@@ -140,6 +140,7 @@ OUTPUT = Table(
     Slot('source', (1,), '', 'source of this torque, see stopping.SOURCES'),
     Slot('at', (1,), 's', 'when this torque was sent, on the clock of the loop'),
     Slot('time', (1,), 's', 'time of the state that was answered by this torque'),
+    Slot('unasked', (1,), 's', 'time steps of the torques that were sent since then'),
     Slot('was_blind', (1,), '', '1 if the state was too old when this torque was sent; -1: the '
          'model has changed since'),
     Slot('fade_duration', (1,), 's', 'duration of the fade from the last source; 0: none'),
@@ -202,15 +203,14 @@ ESTIMATE = (
     Slot('filter_time', (1,), 's', 'stamp of the last position of the longer fit'),
     Slot('filter_begin', (1,), 's', 'stamp of its first position'),
     Slot('filter', (3, 'n'), '', 'position, velocity and acceleration of the longer fit'),
-    Slot('steps', ('n',), 'rad, m', 'smallest step of the positions so far; 0: unknown'),
-    Slot('last_steps', ('n',), 'rad, m', 'last steps of the positions'),
+    Slot('steps', ('n',), 'rad, m', 'resolution of the positions; 0: unknown'),
     Slot('estimate', ('n',), 'rad/s, m/s', 'the last estimate'),
     Slot('sums', (3, 'n'), '', 'room for the sums of a fit'))
 
 VELOCITIES = Table(
     'velocities',
     *ESTIMATE,
-    Slot('seen', (1,), '', 'number of states since the last gap, at most 3'),
+    Slot('seen', (1,), '', 'number of states since the last gap'),
     Slot('stamps', (2,), 's', 'stamps of the last two states'),
     Slot('spacing', (1,), 's', 'mean time between two of them'),
     Slot('jumped', (1,), '', 'number of states in a row whose positions have jumped'),

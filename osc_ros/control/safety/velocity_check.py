@@ -16,11 +16,12 @@ import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position
-from osc_ros.control.safety.sample import JUMP_FACTOR, JUMP_FLOOR, short_step
+from osc_ros.control.safety.sample import FROZEN_LONG, JUMP_FACTOR, JUMP_FLOOR, short_step
 from osc_ros.control.safety.tables import INTERVALS
 
 INTERVAL = 0.01  # interval of the compared integrals [s]
 WINDOWS = 1, 2, 4, 8, 15, 30  # numbers of intervals that are compared
+HALF = len(WINDOWS) // 2
 LONGEST = 0.35  # longest time that is compared [s]
 # A longer time between two states, or one longer than PERIODS intervals, is a gap: the comparison
 # begins anew [s].
@@ -32,7 +33,7 @@ LAG, LEAD = 0.01, 0.003  # the velocities may be late, and early, by this time a
 SHARE = 0.1  # tolerated error of a velocity, relative to the path
 # Tolerated difference of integral and position: FLOOR_TIME at the joint's fastest, at most FLOOR
 # [rad, m], and STEPS of the smallest steps of the positions.
-FLOOR_TIME, FLOOR, STEPS = 0.005, 0.012, 3.0
+FLOOR_TIME, FLOOR, STEPS = 0.004, 0.012, 3.0
 # Intervals between states above SLOW [s] increase FLOOR_TIME and FLOOR, twofold at SLOWER + SLOW,
 # because impacts and reversals between two states are unknown.
 SLOW, SLOWER = 0.002, 0.004
@@ -127,36 +128,36 @@ def _strictness(at):
 
 
 @stage
-def _compare(at, robot):
-    """Compare integral and travel since earlier rows with each other; return whether any fails."""
-    newest, has_failed = int(at.rows[0]) - 1, False
-    last, before = newest % INTERVALS, (newest - 1) % INTERVALS
-    for count in WINDOWS:
-        first, earlier = (newest - count) % INTERVALS, (newest - count - 1) % INTERVALS
-        if count + 1 > min(newest, INTERVALS - 1) or (
-                at.row_times[last] - at.row_times[earlier] > LONGEST):
-            break
-        factor = _strictness(at)
-        late, early = factor * LAG + at.spacing[0], LEAD + at.spacing[0]
-        for i in range(len(at.kind)):
-            if at.kind[i] != FITS:
-                continue
-            went = at.row_travel[last, i] - at.row_travel[first, i]
-            said = at.row_integral[last, i] - at.row_integral[first, i]
-            change = ((at.row_travel[last, i] - at.row_travel[before, i])
-                      / (at.row_times[last] - at.row_times[before])
-                      - (at.row_travel[first, i] - at.row_travel[earlier, i])
-                      / (at.row_times[first] - at.row_times[earlier]))
-            low = min(-late * change, early * change)
-            high = max(-late * change, early * change)
-            differs = said - went
-            left = differs - min(max(differs, low), high)
-            noise = NOISE * np.sqrt(max(at.row_noise[last, i] - at.row_noise[first, i], 0.0))
-            if np.abs(left) > factor * _floor(at, robot, i) + min(noise, FLOOR) + SHARE * (
-                    at.row_path[last, i] - at.row_path[first, i]):
-                has_failed = True
-                _name_kind(at, i, 0.0)
-                at.figures[i, 1], at.figures[i, 2] = said, went
+def _compare(at, robot, count):
+    """Compare integral and travel since an earlier row; return whether any joint fails."""
+    newest, time, has_failed = int(at.rows[0]) - 1, at.stamps[0], False
+    first, earlier = (newest - count) % INTERVALS, (newest - count - 1) % INTERVALS
+    if count + 1 > min(newest, INTERVALS - 1) or time - at.row_times[earlier] > LONGEST:
+        return False
+    before = newest % INTERVALS
+    if time - at.row_times[before] < 0.5 * INTERVAL:
+        before = (newest - 1) % INTERVALS
+    factor = _strictness(at)
+    late, early = factor * LAG + at.spacing[0], LEAD + at.spacing[0]
+    for i in range(len(at.kind)):
+        if at.kind[i] != FITS:
+            continue
+        went = at.travel[i] - at.row_travel[first, i]
+        said = at.integral[i] - at.row_integral[first, i]
+        change = ((at.travel[i] - at.row_travel[before, i]) / (time - at.row_times[before])
+                  - (at.row_travel[first, i] - at.row_travel[earlier, i])
+                  / (at.row_times[first] - at.row_times[earlier]))
+        low = min(-late * change, early * change)
+        high = max(-late * change, early * change)
+        differs = said - went
+        left = differs - min(max(differs, low), high)
+        noise = NOISE * np.sqrt(max(at.noise[i] - at.row_noise[first, i], 0.0))
+        path = at.path[i] + np.abs(at.travel[i] - at.row_travel[newest % INTERVALS, i])
+        if np.abs(left) > factor * _floor(at, robot, i) + min(noise, FLOOR) + SHARE * (
+                path - at.row_path[first, i]):
+            has_failed = True
+            _name_kind(at, i, 0.0)
+            at.figures[i, 1], at.figures[i, 2] = said, went
     return has_failed
 
 
@@ -223,7 +224,13 @@ def _advance(at, robot, time, q, qd, compares):
         if at.rows[0] == 0.0 or at.stamps[0] - at.row_times[
                 int(at.rows[0] - 1.0) % INTERVALS] >= INTERVAL * (1.0 - 1e-6):
             _add_interval(at, at.stamps[0])
-            has_failed = _compare(at, robot) or has_failed
+        # two windows at each state; all of them, more strictly, if a joint has failed
+        turn = int(at.seen[0]) % HALF
+        has_failed = _compare(at, robot, WINDOWS[turn]) or has_failed
+        has_failed = _compare(at, robot, WINDOWS[turn + HALF]) or has_failed
+        if has_failed:
+            for count in WINDOWS:
+                _compare(at, robot, count)
     for i in range(len(q)):
         at.step[i] = short_step(robot, i, q[i] - at.positions[last, i])
         at.travel[i] += at.step[i]
@@ -231,7 +238,7 @@ def _advance(at, robot, time, q, qd, compares):
     spacing = time - at.stamps[0]
     at.spacing[0] += (0.1 if at.spacing[0] > 0.0 else 1.0) * (spacing - at.spacing[0])
     at.stamps[1], at.stamps[0] = at.stamps[0], time
-    at.seen[0] = min(at.seen[0] + 1.0, 3.0)
+    at.seen[0] += 1.0
     return has_failed
 
 
@@ -240,7 +247,8 @@ def _follow(at, robot, gate, time, q, qd):
     """
     Take a state with a new stamp; return whether velocities no longer fit.
 
-    While no position changes, as of a driver that repeats its last values, nothing is compared.
+    While no position changes, as of a driver that repeats its last values, nothing is compared;
+    but if none has ever changed, and the velocities were doubted for FROZEN_LONG, the arm rests.
 
     """
     dt, is_repeated = time - at.stamps[0], True
@@ -252,6 +260,8 @@ def _follow(at, robot, gate, time, q, qd):
             return False
         at.seen[0] = 0.0
     at.jumped[0] = 0.0
+    rests = gate.changes[0] <= 1.0 and gate.is_doubted[0] > 0.0 and (
+        time - gate.changed_time[0] > FROZEN_LONG)
     was_quiet = not is_repeated and time - gate.changed_time[0] > max(QUIET, 2.0 * dt)
     if at.seen[0] == 0.0 or dt < 0.0 or dt > max(GAP, PERIODS * at.spacing[0]) or was_quiet:
         if dt < 0.0:
@@ -261,7 +271,7 @@ def _follow(at, robot, gate, time, q, qd):
         _begin(at, time, q, qd)
         has_failed = False
     else:
-        has_failed = _advance(at, robot, time, q, qd, not is_repeated)
+        has_failed = _advance(at, robot, time, q, qd, not is_repeated or rests)
     put_position(at, robot, time, q)
     return has_failed
 
@@ -271,8 +281,8 @@ def fit_velocities(at, robot, gate, time, q, qd):
     """
     Replace velocities in qd (n,) that do not fit the positions q (n,); return if that is possible.
 
-    `at` are views of VELOCITIES, `robot` of ROBOT with `fastest` and `turns`, `gate` of GATE with
-    `qd`, `changed_time`, `changed_q` and `changed_qd`. A state that is not finite changes nothing.
+    `at` are views of VELOCITIES, `robot` of ROBOT with `fastest` and `turns`, `gate` of GATE. A
+    state that is not finite changes nothing.
 
     """
     for i in range(len(q)):

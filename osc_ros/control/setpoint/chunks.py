@@ -73,7 +73,7 @@ class ChunkBlending:
         for name in ('fade', 'slow_down'):
             value = getattr(self, name)
             if not 0.0 < value < np.inf:
-                raise InputError(f'{name} of chunks is {value} s: accepted is more than 0')
+                raise InputError(f'{name} of chunks is {value} s: must be more than 0')
 
 
 JOINING = ChunkBlending()
@@ -180,7 +180,7 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
             f'the chunk is over: its last pose is for {course.times[-1]:.3f} s, it must be later '
             f'than {start:.3f} s', start - observed_at, horizon)
     if observed_at > start:
-        raise InputError(f'the observation is of {observed_at:.3f} s: accepted is no later than '
+        raise InputError(f'the observation is of {observed_at:.3f} s: must be no later than '
                          f'now, {start:.3f} s')
     skipped = int(np.searchsorted(course.times, start, side='right'))
     delay = 0.0

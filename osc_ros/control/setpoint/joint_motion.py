@@ -60,7 +60,7 @@ class JointMotion:
                 and coefficients.ndim == 3 and coefficients.shape[::2] == (m - 1, 6)
                 and times.flags.carray and coefficients.flags.carray):
             raise InputError(f'joint motion: times of shape {times.shape} and coefficients of '
-                             f'shape {coefficients.shape}: accepted are numbers of shapes (m,) '
+                             f'shape {coefficients.shape}: give numbers of shapes (m,) '
                              'and (m - 1, n, 6)')
         return cls(times, coefficients)
 
@@ -182,14 +182,22 @@ class JointMotion:
         _put_samples(self.times, self.coefficients, times, states)
         return times, states
 
-    @cached_property
+    @property
     def extremes(self) -> Array:
         """Least and largest position (2, n) of each joint at the samples."""
-        parts = list(self.parts())
-        found = np.empty((len(parts), 2, self.coefficients.shape[1]))
-        for part, rows in zip(parts, found):
-            _put_extremes(part.coefficients, rows)
-        return np.array([found[:, 0].min(axis=0), found[:, 1].max(axis=0)])
+        first = np.empty((2, self.coefficients.shape[1]))
+        _put_extremes(self.coefficients[:1], first)
+        return _together([first, self.later_extremes])
+
+    @cached_property
+    def later_extremes(self) -> Array:
+        """Extremes after the first segment, which `begin_at` changes: slow for a long motion."""
+        n = self.coefficients.shape[1]
+        found = [np.outer([np.inf, -np.inf], np.ones(n))]
+        for k in range(1, len(self.coefficients), PIECE):
+            found.append(np.empty((2, n)))
+            _put_extremes(self.coefficients[k:k + PIECE], found[-1])
+        return _together(found)
 
     def parts(self) -> Iterator[JointMotion]:
         """Yield the motion in parts of PIECE segments, on the same memory."""
@@ -200,14 +208,16 @@ class JointMotion:
         """Begin at another state (3, n): change the first segment, C² as before; return it."""
         q, v, a = np.stack([state, self.at(float(self.times[1]))], axis=1)
         _put_quintics(self.times[:2], q, v, a, self.coefficients[:1])
-        first = JointMotion(self.times[:2], self.coefficients[:1])
-        (low, high), (least, most) = first.extremes, self.extremes
-        self.extremes = np.array([np.minimum(low, least), np.maximum(high, most)])
-        return first
+        return JointMotion(self.times[:2], self.coefficients[:1])
 
     def slowed(self, factor: float) -> JointMotion:
         """Return this motion in `factor` times its duration; the motion must start at rest."""
         return JointMotion(factor * self.times, self.coefficients)
+
+
+def _together(extremes: list[Array]) -> Array:
+    least, most = np.moveaxis(np.array(extremes), 1, 0)
+    return np.array([least.min(axis=0), most.max(axis=0)])
 
 
 def rehearse(n: int) -> None:
@@ -253,7 +263,7 @@ def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
     m = t.size
     if not (t.shape == (m,) and m >= 1 and np.isfinite(t).all()
             and (np.diff(t, prepend=-SHORTEST) >= SHORTEST).all()):
-        raise InputError(f'times {t.ravel().tolist()[:8]}: accepted are one or more, increasing '
+        raise InputError(f'times {t.ravel().tolist()[:8]}: give one or more, increasing '
                          'from 0 or later, finite')
     if t[0] > FARTHEST:
         raise InputError(f'the first point is for {t[0]:g} s after now: it must be at most '
@@ -263,23 +273,23 @@ def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
                          ('accelerations', accelerations)):
         rows = None if values is None else np.array(values, dtype=np.float64)
         if rows is not None and (rows.shape != (m, n) or not np.isfinite(rows).all()):
-            raise InputError(f'{name} have the shape {rows.shape}: accepted are finite numbers of '
+            raise InputError(f'{name} have the shape {rows.shape}: must be finite numbers of '
                              f'the shape ({m}, {n}), for {m} times and {n} joints')
         given.append(rows)
     if accelerations is not None and velocities is None:
-        raise InputError('accelerations are given without velocities: accepted are both')
+        raise InputError('accelerations are given without velocities: give both')
     for name, rows in zip(('velocities', 'accelerations'), given[1:]):
         if rows is not None and np.abs(rows[-1]).max() > AT_REST:
-            raise InputError(f'the last {name} are {rows[-1].tolist()}: accepted is 0, a motion '
+            raise InputError(f'the last {name} are {rows[-1].tolist()}: must be 0, a motion '
                              'that ends at rest')
     if t[0] < SHORTEST:
         far = float(np.abs(given[0][0] - start[0]).max())  # type: ignore[index]
         if far > NEAR:
             raise InputError(f'the motion begins {far:.3g} rad or m from the set-point of a '
-                             f'joint: accepted is {NEAR:g}, or a later time of the first point')
+                             f'joint: give {NEAR:g}, or a later time of the first point')
         t, given = t[1:], [None if rows is None else rows[1:] for rows in given]
         if not len(t):
-            raise InputError('there is only a point at the time 0: accepted are later ones')
+            raise InputError('there is only a point at the time 0: give later ones')
     q, v, a = given
     return JointMotion.through(start, t, q, v, a)  # type: ignore[arg-type]
 

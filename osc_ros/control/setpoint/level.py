@@ -307,16 +307,16 @@ class Level:
         """
         gains, name = self.task.gains, self.task.name
         if not isinstance(gains, Stiffness):
-            raise InputError(f"task '{name}' has Gains, and no stiffness: accepted with a "
+            raise InputError(f"task '{name}' has Gains, and no stiffness: give it a "
                              "Stiffness (parameter mode 'impedance')")
         if wanted.wrench is not None:
             for k in np.flatnonzero(wanted.wrench * (1.0 - self.moves)).tolist():
                 raise InputError(f"wrench {wanted.wrench.tolist()} of task '{name}': axis {k} is "
-                                 f'one of {self.task.axes[k]}, accepted there is 0')
+                                 f'one of {self.task.axes[k]}, where it must be 0')
             for half, what in enumerate(('moment', 'force')):
                 size = float(np.linalg.norm(wanted.wrench[3 * half:3 * half + 3]))
                 if size > gains.force[half]:
-                    raise InputError(f"{what} {size:g} of task '{name}': accepted is at most "
+                    raise InputError(f"{what} {size:g} of task '{name}': must be at most "
                                      f'{gains.force[half]:g}, the largest {what} of the spring')
 
     def _begin_to_lead(self, before: Level) -> None:

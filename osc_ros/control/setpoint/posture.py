@@ -65,7 +65,7 @@ class Posture:
         for name in ('natural_frequency', 'damping_ratio', 'damping'):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
-                raise InputError(f'posture {name} {value}: accepted is 0 or more')
+                raise InputError(f'posture {name} {value}: must be 0 or more')
 
 
 SET_POINT = Table(
@@ -349,7 +349,7 @@ class PostureSetPoint(Recorded):
         """
         [at] = self.views
         if motion is not None and motion.coefficients.shape[1] != len(at.now):
-            raise InputError(f'a motion of {motion.coefficients.shape[1]} joints: accepted is one '
+            raise InputError(f'a motion of {motion.coefficients.shape[1]} joints: must be one '
                              f'of {len(at.now)}')
         self.motion, segments = motion, at.segments.view(np.int64)
         if motion is None:
@@ -386,7 +386,7 @@ def goal_positions(goal: ArrayLike, robot: Robot, what: str = 'posture') -> Arra
     """
     wanted = np.array(goal, dtype=np.float64)
     if wanted.shape != (robot.n,) or not np.isfinite(wanted).all():
-        raise InputError(f'{what} {wanted.tolist()}: accepted are {robot.n} finite joint '
+        raise InputError(f'{what} {wanted.tolist()}: give {robot.n} finite joint '
                          'positions')
     lower, upper = robot.position_limits.T
     for i in np.flatnonzero((wanted < lower) | (wanted > upper)).tolist():

@@ -83,7 +83,7 @@ class TwistGoal:
         """Convert the twist to an array and validate it."""
         twist = np.array(self.twist, dtype=np.float64)
         if twist.shape != (6,) or not np.isfinite(twist).all():
-            raise InputError(f'twist {twist.tolist()}: accepted are 6 finite numbers')
+            raise InputError(f'twist {twist.tolist()}: must be 6 finite numbers')
         object.__setattr__(self, 'twist', twist)
 
 

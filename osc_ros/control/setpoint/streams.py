@@ -60,12 +60,12 @@ class Following:
     def __post_init__(self) -> None:
         """Raise for an unknown mode, or a time that is not finite and positive."""
         if self.mode not in STREAMS:
-            raise InputError(f"mode of streams is '{self.mode}': accepted is one of "
+            raise InputError(f"mode of streams is '{self.mode}': must be one of "
                              f"{', '.join(STREAMS)}")
         for name in ('horizon', 'slow_down'):
             value = getattr(self, name)
             if not 0.0 < value < np.inf:
-                raise InputError(f'{name} of streams is {value} s: accepted is more than 0')
+                raise InputError(f'{name} of streams is {value} s: must be more than 0')
 
 
 class Continuation(NamedTuple):

@@ -115,7 +115,7 @@ class Path:
         m = self.times.size
         if not (self.times.shape == (m,) and m >= 2 and np.isfinite(self.times).all()
                 and (np.diff(self.times) > 0.0).all()):
-            raise InputError(f'path times {self.times.ravel().tolist()[:8]}: accepted are two or '
+            raise InputError(f'path times {self.times.ravel().tolist()[:8]}: give two or '
                              'more, increasing and finite')
         if self.poses.shape != (m, 4, 4):
             raise InputError(f'path has {m} times and poses of shape {self.poses.shape}')
@@ -137,7 +137,7 @@ class Path:
         if (turns > np.radians(179.0)).any():
             k = int(np.argmax(turns))
             raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to '
-                             f'{k + 1}: accepted is less than half a turn between knots')
+                             f'{k + 1}: must be less than half a turn between knots')
         self.peaks, self.extent = np.zeros((2, 2)), np.array([[np.inf] * 3, [-np.inf] * 3])
         self.peak_times, self.extent_times = np.zeros((2, 2)), np.zeros((2, 3))
         _peaks(self.times, self.poses, self.coefficients, (self.peaks, self.peak_times),
@@ -151,8 +151,8 @@ class Path:
         for name, shape in KNOTS.items():
             array, wanted = given[name], tuple(sizes.get(one, one) for one in shape)
             if m < 2 or array.dtype != float or array.shape != wanted or not array.flags.carray:
-                raise InputError(f'path: {name} are {array.dtype} of shape {array.shape}, accepted'
-                                 f' are numbers of shape {wanted}')
+                raise InputError(f'path: {name} are {array.dtype} of shape {array.shape}, give'
+                                 f' numbers of shape {wanted}')
             setattr(path, name, array)
         path._start, path._end = float(path.times[0]), float(path.times[-1])
         return path
@@ -251,7 +251,7 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
     """
     if not (period > 0.0 and rate > 0.0 and turns > 0.0 and 2.0 * turns % 1.0 == 0.0):
         raise InputError(f'figure of eight: period {period} s, rate {rate} /s, {turns} turns: '
-                         'accepted are positive numbers, and turns in halves')
+                         'must be positive numbers, and turns in halves')
     ramp = 0.25 * period
     duration = turns * period + ramp
     times = np.linspace(0.0, duration, max(2, int(np.ceil(duration * rate)) + 1))

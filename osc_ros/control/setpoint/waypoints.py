@@ -91,7 +91,7 @@ def path_within(path: Path, limits: TargetLimits) -> Path:
                 where = _point(path, path.extent_times[bound, axis])
                 raise InputError(
                     f"the path leaves the workspace box: {'xyz'[axis]} is {found:.4g} m at "
-                    f'{where}, accepted is {limits.box[0, axis]:g} to {limits.box[1, axis]:g} m')
+                    f'{where}: must be {limits.box[0, axis]:g} to {limits.box[1, axis]:g} m')
     factor = excess(path, limits)
     if factor <= 1.0:
         return path
@@ -102,7 +102,7 @@ def path_within(path: Path, limits: TargetLimits) -> Path:
     accepted = bounds[row, part]
     raise InputError(
         f'the path asks for {path.peaks[row, part]:.3g} {_UNITS[row][part]} at '
-        f'{_point(path, path.peak_times[row, part])}: accepted is at most {accepted:g} '
+        f'{_point(path, path.peak_times[row, part])}: must be at most {accepted:g} '
         f"{_UNITS[row][part]} (too_fast 'slow' slows it down)")
 
 

@@ -109,5 +109,5 @@ def load(arrays: tuple[NDArray[Any], ...], sizes: Integers, row: Integers) -> No
     """Copy the result of `Copies.of` to arrays; raise InputError for arrays of other sizes."""
     places, own = Places(arrays), [one.size for one in arrays]
     if not (np.array_equal(own, sizes) and row.shape == (places.size,) and row.dtype == np.int64):
-        raise InputError(f'arrays of the sizes {np.asarray(sizes).tolist()}: accepted are {own}')
+        raise InputError(f'arrays of the sizes {np.asarray(sizes).tolist()}: give {own}')
     places.load(row)

@@ -242,4 +242,4 @@ def _delay(delay: float) -> float:
 
 def _require(accepted: bool, name: str, value: float, what: str) -> None:
     if not accepted:
-        raise InputError(f'{name} {value}: accepted is {what}')
+        raise InputError(f'{name} {value}: give {what}')

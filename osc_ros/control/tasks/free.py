@@ -126,7 +126,7 @@ class FreeDrive:
         for name, least in (('damping', 0.0), ('speed', 1e-3)):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != (2,) or not (np.isfinite(value) & (value >= least)).all():
-                raise InputError(f'free drive: {name} {value.tolist()}: accepted are two finite '
+                raise InputError(f'free drive: {name} {value.tolist()}: give two finite '
                                  f'numbers, for rotation and translation, of {least:g} or more')
             object.__setattr__(self, name, value)
         for name, least, most in (('rate', 0.5, np.inf), ('lock', 1e-3, np.inf),
@@ -134,11 +134,11 @@ class FreeDrive:
                                   ('friction', 0.0, 1.0)):
             value = getattr(self, name)
             if not (np.isfinite(value) and least <= value <= most):
-                raise InputError(f'free drive: {name} {value}: accepted is {least:g} '
+                raise InputError(f'free drive: {name} {value}: must be {least:g} '
                                  + (f'to {most:g}' if np.isfinite(most) else 'or more'))
         object.__setattr__(self, 'axes', tuple(self.axes))
         if len(self.axes) != 6 or any(axis not in LOCKS for axis in self.axes):
-            raise InputError(f"free drive: axes {', '.join(self.axes)}: accepted are six, "
+            raise InputError(f"free drive: axes {', '.join(self.axes)}: give six, "
                              f"[angular; linear], each one of {', '.join(LOCKS)}")
 
     def applied_to(self, settings: Settings) -> Settings:

@@ -113,9 +113,9 @@ class Impedance:
                 continue
             value = np.array(given, dtype=np.float64)
             if value.shape != (6,) or not np.isfinite(value).all():
-                raise InputError(f'{name} {value.tolist()}: accepted are six finite numbers')
+                raise InputError(f'{name} {value.tolist()}: give six finite numbers')
             if not ((value >= least) & (value <= most)).all():
-                raise InputError(f'{name} {value.tolist()}: accepted is {least:g} to {most:g}')
+                raise InputError(f'{name} {value.tolist()}: must be {least:g} to {most:g}')
             object.__setattr__(self, name, value)
 
 

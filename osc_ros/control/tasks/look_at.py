@@ -84,7 +84,7 @@ class LookAt(Kind):
         """Raise for an axis of wrong shape or length."""
         axis = np.array(self.axis, dtype=np.float64)
         if axis.shape != (3,) or not SHORTEST <= float(np.linalg.norm(axis)) <= LONGEST:
-            raise InputError(f'axis {axis.tolist()}: accepted are three numbers, a vector of '
+            raise InputError(f'axis {axis.tolist()}: give three numbers, a vector of '
                              f'length {SHORTEST:g} to {LONGEST:g}')
         object.__setattr__(self, 'axis', tuple(axis.tolist()))
 

@@ -92,18 +92,18 @@ class TargetLimits:
             object.__setattr__(self, name, value)
         box = np.array(self.box, dtype=np.float64)
         if box.shape != (2, 3) or not (box[0] < box[1]).all():
-            raise InputError(f'workspace box {box.tolist()}: accepted are three lowest positions '
+            raise InputError(f'workspace box {box.tolist()}: give three lowest positions '
                              'and three highest, above them')
         object.__setattr__(self, 'box', box)
         if self.too_fast not in TOO_FAST:
-            raise InputError(f"too_fast is '{self.too_fast}': accepted is one of "
+            raise InputError(f"too_fast is '{self.too_fast}': must be one of "
                              f"{', '.join(TOO_FAST)}")
         rates = np.array([self.speed, self.acceleration, self.jerk])
         for name, row, least in zip(('speed', 'acceleration', 'jerk'), rates, SLOWEST):
             if (row < least).any():  # Ruckig finds no motion
                 raise InputError(f'target {name} {row.tolist()}: give {least:g} or more')
         if np.isfinite(rates).any() and not np.isfinite(rates).all():
-            raise InputError(f'target speed, acceleration, jerk {rates.tolist()}: accepted are '
+            raise InputError(f'target speed, acceleration, jerk {rates.tolist()}: must be '
                              'finite ones only, or infinite ones only')
         if np.isfinite(self.box).any() and not self.smooth:
             raise InputError('a workspace box wants a finite speed, acceleration and jerk of the '
@@ -220,7 +220,7 @@ class Stiffness:
             object.__setattr__(self, name, value)
         for name in ('change_time', 'tank'):
             if not getattr(self, name) > 0.0:
-                raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
+                raise InputError(f'{name} {getattr(self, name)}: must be more than 0')
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,13 +270,13 @@ class ForceControl:
         for name in ('damping', 'gain', 'integral_rate'):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
-                raise InputError(f'force {name} {value}: accepted is 0 or more')
+                raise InputError(f'force {name} {value}: must be 0 or more')
         if self.gain >= 1.0:
-            raise InputError(f'force gain {self.gain}: accepted is less than 1')
+            raise InputError(f'force gain {self.gain}: must be less than 1')
         most = largest_integral_rate(self.damping, self.gain)
         if self.integral_rate > most:
             raise InputError(f'force integral_rate {self.integral_rate:g}: with the damping '
-                             f'{self.damping:g} and the gain {self.gain:g} accepted is at most '
+                             f'{self.damping:g} and the gain {self.gain:g} it must be at most '
                              f'{most:g}, (1 - gain) damping / 2')
         object.__setattr__(self, 'correction',
                            _positive('force correction', self.correction, 2, finite=True))
@@ -340,10 +340,10 @@ class Task:
         require_type('kind', self.kind, Kind, 'a Kind, such as LookAt')
         object.__setattr__(self, 'axes', tuple(self.axes))
         if len(self.axes) != 6 or any(kind not in AXES for kind in self.axes):
-            raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: accepted "
-                             f"are six, [angular; linear], each one of {', '.join(AXES)}")
+            raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: give "
+                             f"six, [angular; linear], each one of {', '.join(AXES)}")
         if not 0.0 <= self.activation <= 1.0:
-            raise InputError(f"activation of task '{self.name}' is {self.activation}: accepted is "
+            raise InputError(f"activation of task '{self.name}' is {self.activation}: must be "
                              '0 to 1')
         if self.kind.axes is not None:
             self._take_axes_of_kind(self.kind.axes)
@@ -359,8 +359,8 @@ class Task:
         object.__setattr__(self, 'axes', axes)
 
     def _refusal(self, found: str, accepted: str) -> InputError:
-        return InputError(f"task '{self.name}' of kind {self.kind.name} has {found}: accepted "
-                          f'for this kind: {accepted}')
+        return InputError(f"task '{self.name}' of kind {self.kind.name} has {found}: for "
+                          f'this kind it must be {accepted}')
 
     def along(self, *kinds: str) -> Array:
         """Mask (6,): 1 for the axes whose entry in `axes` is one of `kinds`, 0 for the others."""
@@ -371,9 +371,9 @@ def _positive(name: str, given: ArrayLike, size: int, finite: bool) -> Array:
     try:
         value = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f'{name} is {given!r}: accepted are {size} numbers') from None
+        raise InputError(f'{name} is {given!r}: give {size} numbers') from None
     if value.shape != (size,):
-        raise InputError(f'{name} has shape {value.shape}, accepted is ({size},)')
+        raise InputError(f'{name} has shape {value.shape}, must be ({size},)')
     if not (value > 0.0).all():
         raise InputError(f'{name} {value.tolist()}: every entry must be positive')
     if finite and not np.isfinite(value).all():
@@ -409,18 +409,18 @@ def poses(positions: ArrayLike, quaternions_xyzw: ArrayLike) -> Array:
     xyzw = np.asarray(quaternions_xyzw, dtype=np.float64)
     if p.ndim != 2 or p.shape[1] != 3 or xyzw.shape != (len(p), 4):
         raise InputError(f'position {p.shape[1:]} and quaternion {xyzw.shape[1:]}: '
-                         'accepted are (3,), (4,)')
+                         'must be (3,), (4,)')
     is_finite = np.isfinite(p).all(axis=1) & np.isfinite(xyzw).all(axis=1)
     for k in np.flatnonzero(~is_finite)[:1].tolist():
         raise InputError(f'pose is not finite: position {p[k].tolist()}, quaternion '
                          f'{xyzw[k].tolist()}')
     for k in np.flatnonzero((np.abs(p) > FARTHEST).any(axis=1))[:1].tolist():
-        raise InputError(f'position {p[k].tolist()}: accepted is at most {FARTHEST:g} m')
+        raise InputError(f'position {p[k].tolist()}: must be at most {FARTHEST:g} m')
     length = np.linalg.norm(xyzw, axis=1)
     for k in np.flatnonzero(~(np.abs(length - 1.0) < UNIT_TOLERANCE))[:1].tolist():
         left_out = ('; a message that leaves w out has w = 1: send all four numbers, also w: 0.0'
                     if xyzw[k, 3] == 1.0 else '')
-        raise InputError(f'quaternion {xyzw[k].tolist()} has length {length[k]:.6g}: accepted is '
+        raise InputError(f'quaternion {xyzw[k].tolist()} has length {length[k]:.6g}: must be '
                          f'1, in the order x y z w (no rotation is 0 0 0 1){left_out}')
     x, y, z, w = (xyzw / length[:, None]).T
     T = np.zeros((len(p), 4, 4))

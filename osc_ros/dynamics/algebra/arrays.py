@@ -40,7 +40,7 @@ def float_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     except (TypeError, ValueError) as error:
         raise InputError(f'{name} is not made of numbers: {error}') from None
     if np.shape(values) != shape:
-        raise InputError(f'{name} has shape {np.shape(values)}, accepted is {shape}')
+        raise InputError(f'{name} has shape {np.shape(values)}, must be {shape}')
     return kernel_array(array)
 
 
@@ -92,7 +92,7 @@ def require_quaternions(robot: Robot, q: Array) -> None:
             which = f' of state {state}' if len(q) > 1 else ''
             raise InputError(
                 f"q[{first}:{first + 4}]{which}, the quaternion x y z w of joint "
-                f"'{robot.joints[body]}', is {q[state, first:first + 4].tolist()}: accepted is "
+                f"'{robot.joints[body]}', is {q[state, first:first + 4].tolist()}: give "
                 'any length but zero (no turn is 0 0 0 1; see robot.neutral)')
 
 

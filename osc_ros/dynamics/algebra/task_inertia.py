@@ -290,7 +290,7 @@ class SingularityDamping:
             raise InputError(f'characteristic length {length} m is not positive and finite')
         if not 0.0 < low < high < 1.0:
             raise InputError(f'singularity thresholds low {low}, high {high}: '
-                             'accepted is 0 < low < high < 1')
+                             'must be 0 < low < high < 1')
         self.length, self.low, self.high = float(length), float(low), float(high)
         self._scratch = np.zeros(72)
         self.ratios: Array = np.ones(6)

@@ -173,10 +173,10 @@ class Batches:
         if not any(map(arrays.is_on_gpu, given)):
             return None
         if not arrays.is_on_gpu(given.q):
-            raise InputError('q is in the memory of the host, other arrays are on a GPU: accepted '
-                             'are all on one side')
+            raise InputError('q is in the memory of the host, other arrays are on a GPU: give '
+                             'all on one side')
         if payloads is not None:
-            raise InputError('payloads: on a GPU one robot is accepted for all states, as of '
+            raise InputError('payloads: on a GPU give one robot for all states, as of '
                              'Robot.with_payload')
         from osc_ros.dynamics.batch.device_batches import GpuBatch
 
@@ -186,11 +186,11 @@ class Batches:
     @staticmethod
     def _require_terms(out: Terms, found: Terms) -> None:
         if not isinstance(out, Terms):
-            raise InputError(f'out is a {type(out).__name__}: accepted is the Terms of an earlier '
+            raise InputError(f'out is a {type(out).__name__}: give the Terms of an earlier '
                              'call')
         for name, values, given in zip(Terms._fields, found, out):
             if given.shape != values.shape:
-                raise InputError(f'out.{name} has shape {given.shape}, accepted is '
+                raise InputError(f'out.{name} has shape {given.shape}, must be '
                                  f'{values.shape}, as of an earlier call with these terms')
         for values in out[:-1]:
             require_output(values, values.shape)
@@ -198,10 +198,10 @@ class Batches:
     def _states(self, k: int, q: ArrayLike, qd: ArrayLike, gravity: ArrayLike | None,
                 payloads: Payloads | None) -> States:
         if not (self.threads is None or isinstance(self.threads, int) and self.threads >= 1):
-            raise InputError(f'threads is {self.threads!r}: accepted is a number from 1 on, or '
+            raise InputError(f'threads is {self.threads!r}: must be a number from 1 on, or '
                              'None for one on each core')
         if not (payloads is None or isinstance(payloads, Payloads)):
-            raise InputError(f'payloads is a {type(payloads).__name__}: accepted is '
+            raise InputError(f'payloads is a {type(payloads).__name__}: give '
                              'osc_ros.Payloads(mass, center_of_mass, inertia)')
         self._is_located = False
         return States(float_array('q', q, (k, self.robot.nq)),

@@ -140,7 +140,7 @@ def number_of(name: str, array: Any) -> Any:
     """Return np.float64 or np.float32, the type of an array; InputError for another type."""
     kind = str(getattr(array, 'dtype', type(array))).removeprefix('torch.')
     if kind not in ('float64', 'float32'):
-        raise InputError(f'{name} has dtype {kind}: accepted on a GPU are float64 and float32')
+        raise InputError(f'{name} has dtype {kind}: must be float64 or float32 on a GPU')
     return np.float64 if kind == 'float64' else np.float32
 
 
@@ -153,18 +153,18 @@ def device_view(name: str, array: Any, shape: tuple[int, ...], number: Any, devi
 
     """
     if not is_on_gpu(array):
-        raise InputError(f'{name} is a {type(array).__name__} in the memory of the host: accepted '
-                         'are arrays on the GPU only, if one of the arguments is there')
+        raise InputError(f'{name} is a {type(array).__name__} in the memory of the host: give '
+                         'arrays on the GPU only, if one of the arguments is there')
     if tuple(array.shape) != shape:
-        raise InputError(f'{name} has shape {tuple(array.shape)}, accepted is {shape}')
+        raise InputError(f'{name} has shape {tuple(array.shape)}, must be {shape}')
     kind = str(array.dtype).removeprefix('torch.')
     if kind != np.dtype(number).name:
-        raise InputError(f'{name} has dtype {kind}, accepted is {np.dtype(number).name}, as of q')
+        raise InputError(f'{name} has dtype {kind}, must be {np.dtype(number).name}, as of q')
     if getattr(array, 'requires_grad', False):
-        raise InputError(f'{name} requires a gradient, and the law gives none: accepted is '
+        raise InputError(f'{name} requires a gradient, and the law gives none: give '
                          f'{name}.detach()')
     if library_of(array).device != device:
-        raise InputError(f'{name} is on GPU {library_of(array).device}: accepted is {device}, '
+        raise InputError(f'{name} is on GPU {library_of(array).device}: give {device}, '
                          'which has q')
     if 0 in shape:
         return cuda.device_array(shape, number)

@@ -63,7 +63,7 @@ class GpuBatch:
         numbers = [self._number] * len(shapes[:-1]) + [np.bool_]
         full = [(count, *shape[1:]) for count, shape in zip(rows, shapes)]
         if not (out is None or isinstance(out, Terms)):
-            raise InputError(f'out is a {type(out).__name__}: accepted is the Terms of an earlier '
+            raise InputError(f'out is a {type(out).__name__}: give the Terms of an earlier '
                              'call')
         with self._on_device():
             found = Terms._make(map(self._library.empty, full, numbers)) if out is None else out

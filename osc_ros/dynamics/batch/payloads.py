@@ -49,14 +49,14 @@ class Payloads(NamedTuple):
         rows[:, 0] = float_array('payloads.mass', self.mass, (k,))
         if self.center_of_mass is not None:
             rows[:, 1:4] = float_array('payloads.center_of_mass', self.center_of_mass, (k, 3))
-        _refuse(rows[:, 0] < 0.0, 'mass', rows[:, 0], 'accepted is 0 or more')
+        _refuse(rows[:, 0] < 0.0, 'mass', rows[:, 0], 'must be 0 or more')
         if self.inertia is not None:
             moments = float_array('payloads.inertia', self.inertia, (k, 3, 3))
             rows[:, 4:] = moments.reshape(k, 9)
-            _refuse(_impossible(rows[:, 4:].T), 'inertia', moments, 'accepted is a symmetric '
+            _refuse(_impossible(rows[:, 4:].T), 'inertia', moments, 'give a symmetric '
                     'positive semi-definite matrix, about the centre of mass')
             _refuse((rows[:, 0] == 0.0) & rows[:, 4:].any(axis=1), 'inertia', moments,
-                    'accepted with no mass is no inertia')
+                    'without mass it must be 0')
         return rows
 
 

@@ -256,7 +256,7 @@ class Method(Protocol):
     def _require_no_payload(self, states: States) -> None:
         if states.payload is not None:
             raise InputError(f'payloads: {type(self).__name__} takes one robot for all states: '
-                             "accepted are methods 'sweep', 'recursive', 'efpa' and 'sfa', by one "
+                             "give methods 'sweep', 'recursive', 'efpa' and 'sfa', by one "
                              'process')
 
     def on_gpu(self, number: type[np.floating[Any]], device: int) -> Any:
@@ -268,7 +268,7 @@ class Method(Protocol):
         if the method has no kernels for a GPU.
 
         """
-        raise InputError(f"'{type(self).__name__}' does not run on a GPU: accepted is method "
+        raise InputError(f"'{type(self).__name__}' does not run on a GPU: use method "
                          "'sweep', on a plain chain with one tip")
 
     def _state(self, states: States, k: int) -> States:

@@ -45,11 +45,11 @@ class Workers:
 
     def __post_init__(self) -> None:
         if self.count != 'auto' and (type(self.count) is not int or self.count < 1):
-            raise InputError(f"workers {self.count!r}: accepted is 1 or more, or 'auto'")
+            raise InputError(f"workers {self.count!r}: must be 1 or more, or 'auto'")
         for name in ('spin', 'deadline'):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
-                raise InputError(f'workers: {name} {value!r}, accepted is 0 or more [s]')
+                raise InputError(f'workers: {name} {value!r}, must be 0 or more [s]')
 
 
 @dataclass(frozen=True)

@@ -219,14 +219,14 @@ def _not_definite(block: int, n: int) -> InputError:
 def _blocks(diagonal: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
     diagonal = np.asarray(diagonal, dtype=np.float64)
     if diagonal.ndim != 3 or 0 in diagonal.shape or diagonal.shape[1] != diagonal.shape[2]:
-        raise InputError(f'diagonal has shape {diagonal.shape}, accepted is (n, m, m) with '
+        raise InputError(f'diagonal has shape {diagonal.shape}, must be (n, m, m) with '
                          'n and m at least 1')
     n, m, _ = diagonal.shape
     upper = np.asarray(upper, dtype=np.float64)
     if n == 1 and upper.size == 0:
         upper = np.zeros((0, m, m))  # an empty array of any shape is accepted
     if upper.shape != (n - 1, m, m):
-        raise InputError(f'upper has shape {upper.shape}, accepted is {(n - 1, m, m)} beside '
+        raise InputError(f'upper has shape {upper.shape}, must be {(n - 1, m, m)} beside '
                          f'diagonal {diagonal.shape}')
     _refuse_not_finite('diagonal', diagonal)
     _refuse_not_finite('upper', upper)
@@ -236,7 +236,7 @@ def _blocks(diagonal: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
 def _right_hand_side(rhs: ArrayLike, n: int, m: int) -> Array:
     rhs = np.asarray(rhs, dtype=np.float64)
     if rhs.ndim not in (2, 3) or rhs.shape[:2] != (n, m):
-        raise InputError(f'rhs has shape {rhs.shape}, accepted is {(n, m)} or ({n}, {m}, k)')
+        raise InputError(f'rhs has shape {rhs.shape}, must be {(n, m)} or ({n}, {m}, k)')
     _refuse_not_finite('rhs', rhs)
     return rhs
 

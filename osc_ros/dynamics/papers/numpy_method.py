@@ -33,7 +33,7 @@ class NumpyMethod(Method):
         """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
         if not all(x.dtype == np.float64 and x.flags.carray for x in given):
-            raise TypeError('accepted are contiguous, writeable float64 arrays, as by the kernels')
+            raise TypeError('give contiguous, writeable float64 arrays, as by the kernels')
         if u.shape != self.a0.shape or out.shape != (self.robot.n,):
             return WRONG_SHAPE
         status = self.outward(q, qd, tau, qdd)

@@ -97,7 +97,7 @@ _TAG = 600  # MPI tag of the messages along the tree
 # With its motion, each rank sends a bit mask of the arguments it was given (τ⁰, q̈ₚ, u); NaN if
 # its arguments are invalid.
 _GIVES_U = 4
-_PLAIN = ('accepted is a plain chain: bodies with mass, one after the other, by revolute and '
+_PLAIN = ('give a plain chain: bodies with mass, one after the other, by revolute and '
           'prismatic joints, the tip on the last')
 
 
@@ -186,14 +186,14 @@ class Distributed:
         if not robot.serial:
             raise InputError(_PLAIN)
         if ranks > robot.n:
-            raise InputError(f'{ranks} ranks for {robot.n} bodies: every rank needs one, accepted '
-                             f'are 1 to {robot.n} ranks')
+            raise InputError(f'{ranks} ranks for {robot.n} bodies: every rank needs one: give '
+                             f'1 to {robot.n} ranks')
         if bodies is None:
             bodies = comm.bcast(
                 measured_costs(robot).bodies(robot.n, ranks) if comm.rank == 0 else None)
         if len(bodies) != ranks or min(bodies) < 1 or sum(bodies) != robot.n:
             raise InputError(f'bodies {list(bodies)} for {ranks} ranks and {robot.n} bodies: '
-                             f'accepted are {ranks} numbers from 1, {robot.n} in all')
+                             f'must be {ranks} numbers from 1, {robot.n} in all')
         first = sum(bodies[:comm.rank])
         links, ends = packed_robot(robot)
         self._begin(comm, links[first:first + bodies[comm.rank]].copy(), ends, bodies)
@@ -366,7 +366,7 @@ class Distributed:
             if word != gives:
                 other, own = _argument_names(word), _argument_names(gives)
                 raise InputError(f'rank {rank} is given {other}, and rank {self._rank} {own}: '
-                                 'accepted is the same of them')
+                                 'give the same of them')
 
     def _exchange_ends(self) -> None:
         """Exchange the ends of the segments and the forces on them."""

@@ -89,7 +89,7 @@ def arm_estimate(motion: Motion, robot: Robot, prior: float = PRIOR) -> ArmEstim
     if found.condition > ILL_CONDITIONED or not np.isfinite(found.deviations[:r]).all():
         raise NotDeterminedError(
             'the motion does not tell the inertial parameters of the arm: condition number '
-            f'{found.condition:.0f}, accepted is at most {ILL_CONDITIONED:.0f}; move all joints, '
+            f'{found.condition:.0f}, must be at most {ILL_CONDITIONED:.0f}; move all joints, '
             'farther and faster')
     bodies = np.flatnonzero(given[:, 0] > 0.0)
     everything = np.concatenate([motion.body_columns(bodies), motion.friction], axis=2)

@@ -85,7 +85,7 @@ def center_and_inertia(parameters: Array) -> tuple[Array, Array]:
     """
     mass = parameters[0]
     if not mass > 0.0:
-        raise InputError(f'a mass of {mass:g} kg has no centre: accepted is more than 0')
+        raise InputError(f'a mass of {mass:g} kg has no centre: must be more than 0')
     center = parameters[1:4] / mass
     inertia = np.zeros((3, 3))
     inertia[_ROW, _COLUMN] = inertia[_COLUMN, _ROW] = parameters[4:]

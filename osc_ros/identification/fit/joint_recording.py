@@ -85,7 +85,7 @@ class Recording:
         try:
             return _from_npz(path) if path.suffix == '.npz' else _from_csv(path)
         except (OSError, KeyError, ValueError) as error:
-            raise InputError(f"recording '{path}' cannot be read ({error}): accepted is .npz with "
+            raise InputError(f"recording '{path}' cannot be read ({error}): give .npz with "
                              'joints, time, position, torque, or .csv with the columns time, '
                              'JOINT.position, JOINT.torque') from None
 
@@ -100,19 +100,19 @@ class Recording:
         n, k = len(self.joints), len(self.time)
         for name, value in (('position', self.position), ('torque', self.torque)):
             if value.shape != (k, n):
-                raise InputError(f'the recording has {name}s of shape {value.shape}: accepted is '
+                raise InputError(f'the recording has {name}s of shape {value.shape}: must be '
                                  f'({k}, {n}), a row for each time and a column for each joint')
             self._require_finite(name, value)
         if not np.isfinite(self.time).all():
-            raise InputError('the recording has times that are not finite: accepted are numbers')
+            raise InputError('the recording has times that are not finite: give numbers')
         if not self.torque.any():
             raise InputError('the recording has no torques (all are zero): the driver reports no '
                              'efforts; record the commands in their place')
         for i in np.flatnonzero(~self.torque.any(axis=0)).tolist():
-            raise InputError(f"joint '{self.joints[i]}' has no torques (all are zero): accepted "
-                             'are measured or commanded torques')
+            raise InputError(f"joint '{self.joints[i]}' has no torques (all are zero): give "
+                             'measured or commanded torques')
         if k < 2 or self.time[-1] - self.time[0] < SHORTEST:
-            raise InputError(f'the recording has {k} samples: accepted are {SHORTEST:g} s or '
+            raise InputError(f'the recording has {k} samples: give {SHORTEST:g} s or '
                              'more')
         steps = np.diff(self.time)
         if not (steps > 0.0).all():
@@ -120,21 +120,21 @@ class Recording:
             raise InputError(f'the times of the recording do not increase after {at:g} s')
         if np.mean(steps) > 1.0 / SLOWEST:
             raise InputError(f'the recording has {1.0 / np.mean(steps):.0f} samples per second: '
-                             f'accepted are {SLOWEST:g} or more')
+                             f'give {SLOWEST:g} or more')
         if steps.max() > LONGEST_GAP:
             at = float(self.time[int(np.argmax(steps))])
             raise InputError(f'the recording has a gap of {steps.max():.2f} s at {at:g} s: '
-                             f'accepted are at most {LONGEST_GAP:g} s')
+                             f'must be at most {LONGEST_GAP:g} s')
 
     def _require_finite(self, name: str, value: Array) -> None:
         bad = ~np.isfinite(value)
         if bad.all(axis=0).any():
             joint = self.joints[int(np.argmax(bad.all(axis=0)))]
-            raise InputError(f"joint '{joint}' has no {name}s: accepted are finite numbers")
+            raise InputError(f"joint '{joint}' has no {name}s: must be finite numbers")
         if bad.any():
             k, i = np.argwhere(bad)[0].tolist()
             raise InputError(f"{name} of joint '{self.joints[i]}' is {value[k, i]} at "
-                             f'{self.time[k]:g} s: accepted are finite numbers')
+                             f'{self.time[k]:g} s: must be finite numbers')
 
 
 def _from_npz(path: Path) -> Recording:

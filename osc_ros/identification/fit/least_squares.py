@@ -65,7 +65,7 @@ def fit(columns: Array, torque: Array, use: NDArray[np.bool_]) -> Fit:
     k, n, count = columns.shape
     if np.count_nonzero(use) <= count:
         raise InputError(f'{np.count_nonzero(use)} samples of torques for {count} parameters: '
-                         'accepted is a longer motion')
+                         'give a longer motion')
     sigma = np.array([np.std(torque[use[:, i], i]) if use[:, i].any() else 1.0
                       for i in range(n)])
     sigma = np.maximum(sigma, 1e-6 * max(float(sigma.max()), 1e-9))

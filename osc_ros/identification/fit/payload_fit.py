@@ -95,7 +95,7 @@ def payload_estimate(motion: Motion, robot: Robot, link: str | None = None) -> P
             deviation > max(LIGHTEST, UNSURE * abs(mass))):
         raise NotDeterminedError(
             f'the motion does not tell the payload: mass {mass:.3g} kg with a standard deviation '
-            f'of {deviation:.2g} kg, condition number {found.condition:.0f} (accepted: '
+            f'of {deviation:.2g} kg, condition number {found.condition:.0f} (must be at most '
             f'{ILL_CONDITIONED:.0f}); move more joints, farther or faster')
     if mass < -LIGHT * deviation - LIGHTEST:
         raise NotDeterminedError(
@@ -111,7 +111,7 @@ def payload_columns(motion: Motion, robot: Robot, link: str) -> Array:
     """Return the columns (k, n, 10 + 4 n) of a payload at a link, and of the friction."""
     if link not in robot.frames or robot.frames[link][0] < 0:
         links = ', '.join(name for name, (body, _) in robot.frames.items() if body >= 0)
-        raise InputError(f"'{link}' is no moving link of robot '{robot.name}': accepted is one of "
+        raise InputError(f"'{link}' is no moving link of robot '{robot.name}': must be one of "
                          + links)
     body, T = robot.frames[link]
     to_body = np.column_stack([transformed(unit, T) for unit in np.eye(SIZE)])

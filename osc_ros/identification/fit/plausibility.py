@@ -39,12 +39,12 @@ def require_motion(motion: Motion, robot: Robot) -> None:
     if not (fastest > FAST_ENOUGH).any() or not motion.sliding.any():
         raise NotDeterminedError(
             'the arm hardly moves: the fastest joint reaches '
-            f'{fastest.max():.3f} rad/s, accepted is a motion above {FAST_ENOUGH:g} rad/s')
+            f'{fastest.max():.3f} rad/s, give a motion above {FAST_ENOUGH:g} rad/s')
     joints = np.flatnonzero(fastest <= FAST_ENOUGH).tolist()
     if len(joints) > robot.n // 2:
         raise NotDeterminedError(
             f'{len(joints)} of {robot.n} joints hardly move '
-            f"({', '.join(robot.joint_names[i] for i in joints)}): accepted is a motion in which "
+            f"({', '.join(robot.joint_names[i] for i in joints)}): give a motion in which "
             f'at least half of them move at more than {FAST_ENOUGH:g} rad/s')
 
 
@@ -69,14 +69,14 @@ def require_plausible(motion: Motion, robot: Robot) -> None:
             'by driver_compensates, or record torques that contain the weight')
     for i in np.flatnonzero(known & (factors + 2.0 * deviations < 0.0)).tolist():
         raise InputError(
-            f"the torque of joint '{names[i]}' has the opposite sign of its weight: accepted are "
+            f"the torque of joint '{names[i]}' has the opposite sign of its weight: give "
             'torques of the motor, positive in the direction of the joint')
     wrong = known & ((factors < LEAST) | (factors > GREATEST))
     if int(wrong.sum()) > max(1, int(known.sum()) // 4):
         raise InputError(
             f'the torques are not those of this robot (measured by weight: '
             f'{_listed(names[known], factors[known])}): they may be motor currents, or torques '
-            f'before the gear; accepted are N m, with factors of {LEAST:g} to {GREATEST:g}')
+            f'before the gear; give N m, with factors of {LEAST:g} to {GREATEST:g}')
 
 
 def weight_factors(motion: Motion, robot: Robot) -> tuple[Array, Array]:

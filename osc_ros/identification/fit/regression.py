@@ -60,7 +60,7 @@ class Motion:
         """
         if robot.spherical.any():
             raise InputError(f"joint '{robot.joints[int(np.argmax(robot.spherical))]}' is "
-                             'spherical: accepted are revolute and prismatic joints')
+                             'spherical: must be revolute or prismatic')
         found = samples(recording.of_joints(robot.joint_names))
         Y = regressor(robot, found.q, found.qd, found.qdd)
         near = found.filtered(sliding_samples(found).astype(np.float64))

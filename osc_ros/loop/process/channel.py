@@ -79,8 +79,8 @@ class Queue:
         """
         size, room = _LENGTH + len(message), len(self._data)
         if size > room:
-            raise InputError(f'a message to the control loop has {len(message)} bytes: accepted '
-                             f'are {room - _LENGTH}')
+            raise InputError(f'a message to the control loop has {len(message)} bytes: must be '
+                             f'at most {room - _LENGTH}')
         written = int(_value(self._counters, self._written))
         if written + size - int(_value(self._counters, self._read)) > room:
             return False

@@ -262,8 +262,8 @@ class ArmEngine(Engine):
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
         # while the engine acts, its supervisor checks the numbers
         if not self.acts and not np.isfinite([*state.q, *state.qd]).all():
-            self.refuse(f'positions {state.q.tolist()}, velocities {state.qd.tolist()}: accepted '
-                        'are finite numbers', True)
+            self.refuse(f'positions {state.q.tolist()}, velocities {state.qd.tolist()}: must '
+                        'be finite numbers', True)
             return False
         self._stamp = whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
         return take(whole + 1e-9 * rest, state.q, state.qd, self._stamp, self._arrived, state.tau)

@@ -139,11 +139,11 @@ def require_fit(described: Description, robot: Robot, settings: Settings, period
     compensates = 'none' if settings.driver is None else settings.driver.compensates
     if described.compensates != compensates:
         raise InputError(f"parameter 'driver_compensates' is '{compensates}': {described.name} "
-                         f"compensates '{described.compensates}' by itself, so accepted is "
+                         f"compensates '{described.compensates}' by itself: must be "
                          f"'{described.compensates}'")
     if abs(period - described.period) > 0.01 * described.period:
         raise InputError(f"parameter 'rate' is {1.0 / period:g} Hz: {described.name} has "
-                         f'{1.0 / described.period:g} states a second, so accepted is '
+                         f'{1.0 / described.period:g} states a second: must be '
                          f'{1.0 / described.period:g}')
     limits = settings.limits
     for parameter, unit, most, given in (

@@ -131,17 +131,17 @@ class JointTargets:
     def _columns(self, names: Sequence[str], what: str, rows: Sequence[Sequence[float]]) -> Array:
         """Return rows (m, n) in the order of the joints, NaN for joints without a column."""
         if not names or len(set(names)) < len(names):
-            raise InputError(f"joints {', '.join(names) or '(none)'}: accepted are one or more "
+            raise InputError(f"joints {', '.join(names) or '(none)'}: give one or more "
                              'names, each once')
         for name in names:
             if name not in self._names:
-                raise InputError(f"there is no joint '{name}': accepted are "
+                raise InputError(f"there is no joint '{name}': give one of "
                                  + ', '.join(self._names))
         found = np.full((len(rows), len(self._names)), np.nan)
         order = [self._names.index(name) for name in names]
         for k, row in enumerate(rows):
             if len(row) != len(names) or not np.isfinite(row).all():
-                raise InputError(f'point {k} has the {what} {list(row)}: accepted are '
+                raise InputError(f'point {k} has the {what} {list(row)}: give '
                                  f"{len(names)} finite numbers, for {', '.join(names)}")
             found[k, order] = row
         return found
@@ -151,12 +151,12 @@ class JointTargets:
         self._require_active()
         points: Sequence[JointTrajectoryPoint] = message.points
         if not points:
-            raise InputError('the trajectory has no points: accepted are one or more')
+            raise InputError('the trajectory has no points: give one or more')
         now, start = self._loop.time, messages.seconds(message.header.stamp)
         times = np.array([messages.seconds(point.time_from_start) for point in points])
         if (np.diff(times) <= 0.0).any() or times[0] < 0.0:
             k = int(np.argmax(np.diff(times, prepend=-1.0) <= 0.0))
-            raise InputError(f'point {k} is at {times[k]:g} s: accepted are increasing times')
+            raise InputError(f'point {k} is at {times[k]:g} s: give increasing times')
         columns = []
         for what in ('positions', 'velocities', 'accelerations'):
             rows = [getattr(point, what) for point in points]
@@ -190,7 +190,7 @@ class JointTargets:
         request, self._goal = handle.request, handle
         try:
             if request.multi_dof_trajectory.points:
-                raise InputError('multi_dof_trajectory: accepted is a trajectory of joints')
+                raise InputError('multi_dof_trajectory: give a trajectory of joints')
             self._tolerances = self._tolerances_of(request)
             self._end, _ = self._follow(request.trajectory)
         except InputError as error:
@@ -203,8 +203,8 @@ class JointTargets:
         for row, given in zip(found, (request.path_tolerance, request.goal_tolerance)):
             for one in given:
                 if one.name not in self._names or not np.isfinite(one.position):
-                    raise InputError(f"tolerance {one.position} of joint '{one.name}': accepted "
-                                     'are finite numbers for ' + ', '.join(self._names))
+                    raise InputError(f"tolerance {one.position} of joint '{one.name}': must "
+                                     'be finite numbers for ' + ', '.join(self._names))
                 if one.position != 0.0:
                     row[self._names.index(one.name)] = abs(one.position) if (
                         one.position > 0.0) else np.inf

@@ -48,8 +48,8 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         if wanted.id in accepted or wanted.label in accepted.values():
             return self._change_state(request, response)
         state = machine.current_state[1]
-        text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
-                'is one of ' + ', '.join(f'{label} ({number})' for number, label
+        text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}': give "
+                'one of ' + ', '.join(f'{label} ({number})' for number, label
                                          in accepted.items()))
         # Two calls, because rclpy accepts only one severity per source line. No warning if the
         # node is in the wanted state already, for example after a lost response.

@@ -24,6 +24,7 @@ from osc_ros.recording.replay import PARAMETERS
 from osc_ros.ros.controller.black_box import BlackBox
 
 PERIOD = 0.1  # period at which the journal is published and files are written [s]
+LOST = 10.0  # time after which a subscriber that has vanished does not come back [s]
 JOURNAL_QOS = QoSProfile(depth=200, reliability=ReliabilityPolicy.RELIABLE)
 
 
@@ -40,7 +41,7 @@ class Records:
                  names: tuple[str, ...]) -> None:
         self._node, self._loop = node, loop
         self._at: tuple[int, int, int] | None = None
-        self._subscribers = 0
+        self._subscribers, self._counted = 0, 0.0
         duration = values['black_box.duration'] if values['workers'] == 1 else 0.0
         facts = {
             'node': node.get_fully_qualified_name(), 'versions': versions(), 'urdf': urdf,
@@ -91,10 +92,15 @@ class Records:
             pass  # the process of the loop has ended; the node reports that elsewhere
 
     def _publish(self) -> None:
-        count = self._publisher.get_subscription_count()
+        count, now = self._publisher.get_subscription_count(), perf_counter()
+        if not self._subscribers and now > self._counted + LOST:
+            self._at = None
         if count > self._subscribers:  # a new subscriber needs the beginning of a segment
-            self._at = self._loop.request(requests.renew_journal)
+            newest = self._loop.request(requests.renew_journal)
+            self._at = self._at or newest  # others need what is between, too
         self._subscribers = count
+        if count:
+            self._counted = now
         if not count or self._at is None:
             return
         for piece in self._following(self._at):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-import math
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -246,19 +245,19 @@ class Targets:
             *(one for one in self._accepted if one.task != goal.task), *in_progress,
             *(one for one in own if now < one.start < start), goal]
 
-    def answer_dropped(self, text: str, task: str = '', start: float = math.nan) -> None:
+    def answer_dropped(self, text: str, task: str = '', start: float | None = None) -> None:
         """
         Answer accepted goals a second time, because they will not be reached.
 
-        They are those of a task with this start, or, without a task, all that are not reached.
+        They are those of a task with this start, or all of it, or of all tasks, not reached yet.
 
         """
         now, kept = self._loop.time, []
         in_progress = {one.task: one for one in self._accepted if one.start <= now}
         for one in self._accepted:
-            if task and (one.task, one.start) != (task, start):
+            if task not in ('', one.task) or start not in (None, one.start):
                 kept.append(one)
-            elif task or one.start > now or (
+            elif start is not None or one.start > now or (
                     in_progress[one.task] is one and not self._goals.is_reached(one.task)):
                 self._answer(one.topic, one.sent, DiagnosticStatus.ERROR, f'dropped: {text}')
         self._accepted = kept
@@ -425,7 +424,7 @@ class Targets:
         """Raise InputError if the kind of the task does not accept this command."""
         kind = self.policy.task(task).kind
         if topic.rpartition('target_')[2] not in kind.goals:
-            raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
+            raise InputError(f"task '{task}' is of kind {kind.name}: give one of "
                              + ', '.join(f'target_{goal}' for goal in kind.goals))
 
     # forces

@@ -77,7 +77,7 @@ class ControllerCalls:
             if future.done():
                 return future.result()
             client.remove_pending_request(future)
-        raise InputError(f"'{self._name}' does not answer: accepted is a running, configured "
+        raise InputError(f"'{self._name}' does not answer: start and configure an "
                          'osc_controller')
 
     def set(self, ours: Mapping[str, Any]) -> None:
@@ -177,7 +177,7 @@ class Crisp(Node):
 
     def _apply(self, found: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         if found['stop_commands']:
-            raise InputError("parameter 'stop_commands' is true: accepted is false")
+            raise InputError("parameter 'stop_commands' is true: must be false")
         self._give(found, has_mode=self.get_name() in (self._active or ()))
 
     def _give(self, found: Mapping[str, Any], has_mode: bool) -> None:
@@ -212,7 +212,7 @@ class Crisp(Node):
         return response
 
     def _unknown(self, name: str) -> str:
-        return f"there is no controller '{name}': accepted are {', '.join(self._states())}"
+        return f"there is no controller '{name}': give one of {', '.join(self._states())}"
 
     def _on_switch(self, request: Any, response: Any) -> Any:
         try:
@@ -230,15 +230,15 @@ class Crisp(Node):
             if name not in states:
                 raise InputError(self._unknown(name))
         if self._active is None:
-            raise InputError('osc_controller does not answer: accepted is a configured one')
+            raise InputError('osc_controller does not answer: configure it first')
         active = (self._active - set(end) | set(begin)) - set(BROADCASTERS)
         if len(active) > 1:
-            raise InputError(f"{' and '.join(sorted(active))} need the same joints: accepted is "
+            raise InputError(f"{' and '.join(sorted(active))} need the same joints: give "
                              'one of them')
         if active == self._active:
             return
         if not self._calls.hold() and active:
-            raise InputError('osc_controller is not active: accepted is an active one')
+            raise InputError('osc_controller is not active: activate it first')
         if self.get_name() in active:
             self._sent.pop('mode', None)  # a motion of the joints has changed it
             self._give(values(self, TABLE), has_mode=True)

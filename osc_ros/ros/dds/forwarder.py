@@ -143,8 +143,11 @@ class Forwarder:
         n = len(parts.output.order)
         calls = self._new_calls(parts.output)
         model, records = parts.guard.model.arrays, parts.guard.records
+        topic = parts.publishers.topic
+        parts.guard.states = f'joint states on {topic}'
         parts.guard.silence_reason = lambda: (
-            parts.states.lack or parts.publishers.silence(perf_counter()))
+            parts.states.lack or parts.publishers.silence(perf_counter())
+            or f'is the driver running? ros2 topic hz {topic}')
         names = list(parts.guard.settings.watchdogs)
         with self.parked():
             self._wanted, self.parts, self._calls = np.zeros(n), parts, calls

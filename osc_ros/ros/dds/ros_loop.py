@@ -111,8 +111,11 @@ class Loop:
         self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
         self.publishers = StatePublishers(owner, law.robot.joint_names, states_from)
-        self.engine.guard.silence_reason = lambda: (
-            self._reader.lack or self.publishers.silence(perf_counter()))
+        guard, topic = self.engine.guard, self.publishers.topic
+        guard.states = f'joint states on {topic}'
+        guard.silence_reason = lambda: (
+            self._reader.lack or self.publishers.silence(perf_counter())
+            or f'is the driver running? ros2 topic hz {topic}')
         self._lock, self._handlers = RLock(), handlers
         self._depth = 0  # number of `_parked` contexts that this thread is in
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)

@@ -155,8 +155,8 @@ def wrench_array(message: Wrench) -> Array:
     m, f = message.torque, message.force
     wrench = np.array([m.x, m.y, m.z, f.x, f.y, f.z])
     if not np.isfinite(wrench).all():
-        raise InputError(f'torque {wrench[:3].tolist()}, force {wrench[3:].tolist()}: accepted '
-                         'are finite numbers')
+        raise InputError(f'torque {wrench[:3].tolist()}, force {wrench[3:].tolist()}: must '
+                         'be finite numbers')
     return wrench
 
 
@@ -210,7 +210,7 @@ def impedance(message: Float64MultiArray) -> Impedance:
     """
     numbers = np.array(message.data)
     if len(numbers) not in (6, 12, 18):
-        raise InputError(f'{len(numbers)} numbers: accepted are 6 of stiffness, then 6 of damping '
+        raise InputError(f'{len(numbers)} numbers: must be 6 of stiffness, then 6 of damping '
                          'ratio, then 6 of wrench, each x y z rx ry rz')
     label = message.layout.dim[0].label if message.layout.dim else ''
     time = -math.inf
@@ -220,7 +220,7 @@ def impedance(message: Float64MultiArray) -> Impedance:
         except ValueError:
             time = math.nan
         if not math.isfinite(time):
-            raise InputError(f"label '{label}': accepted is a stamp in seconds, as '12.500000000'")
+            raise InputError(f"label '{label}': give a stamp in seconds, as '12.500000000'")
     rows = numbers.reshape(-1, 6)[:, LINEAR_FIRST]
     return Impedance(*rows, stamp=time)
 
@@ -254,19 +254,19 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
     start = found.stamp or now
     for k in np.flatnonzero(found.counts[:, 0] != 1)[:1].tolist():
         raise InputError(f'target_trajectory: point {k} has {found.counts[k, 0]} transforms: '
-                         'accepted is one, the tip')
+                         'give one, the tip')
     there, times = T @ poses(found.poses[:, :3], found.poses[:, 3:]), start + found.times
     m, velocities, accelerations = len(times), *found.counts[:, 1:].sum(axis=0).tolist()
     if m == 1:
         if found.twists.any() or found.accelerations.any():
             raise InputError('target_trajectory: one point with a velocity or an acceleration: '
-                             'accepted is one at rest, or two points and more')
+                             'give one at rest, or two points and more')
         return PoseGoal(there[0], arrival=float(times[0])), start
     if velocities == accelerations == 0:
         return through(times, there), start
     if not (found.counts[:, 1:] == 1).all():
         raise InputError(f'target_trajectory: {m} points, {velocities} velocities, '
-                         f'{accelerations} accelerations: accepted is one each a point, or '
+                         f'{accelerations} accelerations: give one each a point, or '
                          'no velocity and no acceleration at all')
     return Path(times, there, _in_base_axes(T, found.twists),
                 _in_base_axes(T, found.accelerations)), start
@@ -297,7 +297,7 @@ def chunk(data: bytes, now: float, pose_at: Callable[[str, float], Array]
     if len(found.times) < 2 or not (found.counts == (1, 0, 0)).all():
         raise InputError(f'target_chunk: {len(found.times)} points with '
                          f'{found.counts.sum(axis=0).tolist()} transforms, velocities and '
-                         'accelerations: accepted are two points or more, each with one transform '
+                         'accelerations: give two points or more, each with one transform '
                          'and nothing else')
     observed_at = found.stamp or now
     T = pose_at(found.frame, observed_at)
@@ -356,7 +356,7 @@ def jog(message: TwistStamped, now: float, timeout: float,
     start = seconds(message.header.stamp) or now
     if start + timeout <= now:
         raise InputError(f'target_twist: its stamp, {start:.3f} s, is {now - start:.3f} s old: '
-                         f'accepted is less than {timeout:g} s, or 0 for now')
+                         f'must be less than {timeout:g} s, or 0 for now')
     return TwistGoal(_in_base(frame_pose(message.header.frame_id), message.twist),
                start + timeout), start
 

@@ -44,7 +44,7 @@ ADD, DELETE, DELETE_ALL = 0, 2, 3  # actions of a marker
 # By the type of a marker. The tail of an arrow is on the surface of a half-space, and the arrow
 # points out of it; a line of two points is the axis of a capsule.
 SHAPES = {0: 'half_space', 1: 'box', 2: 'sphere', 3: 'cylinder', 4: 'capsule'}
-ACCEPTED = ('accepted are ARROW, CUBE, SPHERE, CYLINDER and LINE_STRIP (types 0 to 4) with ADD, '
+ACCEPTED = ('give ARROW, CUBE, SPHERE, CYLINDER and LINE_STRIP (types 0 to 4) with ADD, '
             'DELETE or DELETEALL')
 MOST_KNOWN = 10_000  # markers of which the nearest MOST_OBSTACLES count
 SHOWN = 3  # refused markers that an answer names
@@ -101,7 +101,7 @@ class Marker(NamedTuple):
         points = self.points or (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)  # an arrow without is along x
         length = math.dist(points[:3], points[3:])
         if not (all(abs(one) <= LARGEST for one in points) and length > LEAST_LENGTH):
-            raise InputError(f'points {[*points]}: accepted are two different ones, finite, at '
+            raise InputError(f'points {[*points]}: give two different ones, finite, at '
                              f'most {LARGEST:g} m along each axis')
         a, b = np.reshape(points, (2, 3))
         T = axis_on_z((b - a) / length)
@@ -113,12 +113,12 @@ class Marker(NamedTuple):
         numbers = self.numbers
         lengths = {ARROW: 0, LINE_STRIP: 1}.get(self.kind, 3)
         if not all(map(math.isfinite, numbers)) or min(numbers[7:7 + lengths], default=1) <= 0.0:
-            raise InputError(f'pose and scale {[round(one, 6) for one in numbers]}: accepted are '
+            raise InputError(f'pose and scale {[round(one, 6) for one in numbers]}: must be '
                              'finite numbers, and a scale of more than 0 m')
         if abs(math.hypot(*numbers[3:7]) - 1.0) > UNIT_TOLERANCE:
-            raise InputError(f'quaternion {list(numbers[3:7])}: accepted is one of length 1')
+            raise InputError(f'quaternion {list(numbers[3:7])}: must be one of length 1')
         if self.kind == LINE_STRIP and not self.points:
-            raise InputError('LINE_STRIP: accepted are two points, the axis of a capsule')
+            raise InputError('LINE_STRIP: give two points, the axis of a capsule')
         _ = self.solid
 
 
@@ -189,7 +189,7 @@ def markers_in(data: bytes) -> Iterator[Marker]:
             yield Marker(frame, seconds + 1e-9 * nanoseconds, namespace, number, kind, action,
                          numbers, life + 1e-9 * rest, is_locked, points)
     except struct.error as error:
-        raise InputError(f'the message cannot be read ({error}): accepted is a '
+        raise InputError(f'the message cannot be read ({error}): give a '
                          'visualization_msgs/MarkerArray') from None
 
 
@@ -333,7 +333,7 @@ class MarkerObstacles:
         marker.require_valid()
         name, before = marker.name, self._known.get(marker.name)
         if before is None and len(self._known) >= MOST_KNOWN:
-            raise InputError(f'there are {MOST_KNOWN} markers already: accepted are no more')
+            raise InputError(f'there are {MOST_KNOWN} markers already: give no more')
         T = _frame(marker.frame, frames, self._frame_pose)
         link = marker.frame if marker.is_locked and self._moves(marker.frame) else ''
         marker = marker._replace(stamp=marker.stamp or now)
@@ -546,7 +546,7 @@ def _frame(frame: str, found: dict[str, Array | InputError],
         except InputError as error:
             found[frame] = error
     if isinstance(one := found[frame], InputError):
-        raise InputError(f'{one}: accepted is a link, or a frame that tf2 connects with the base')
+        raise InputError(f'{one}: give a link, or a frame that tf2 connects with the base')
     return one
 
 

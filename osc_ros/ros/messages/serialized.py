@@ -64,7 +64,7 @@ def trajectory(data: bytes) -> Trajectory:
         data = serialize_message(deserialize_message(data, MultiDOFJointTrajectory))
     m, at = _number_of_points(data)
     if m > MOST_POINTS:
-        raise InputError(f'the trajectory has {m} points: accepted are at most {MOST_POINTS}; '
+        raise InputError(f'the trajectory has {m} points: must be at most {MOST_POINTS}; '
                          'send a longer one in parts')
     counts, times = np.zeros((max(m, 0), 3), dtype=np.int64), np.zeros(max(m, 0))
     rows = [np.zeros((max(m, 0), width)) for width in (POSE, TWIST, TWIST)]

@@ -47,7 +47,7 @@ def clearance_of(values: Mapping[str, Any], robot: Robot) -> Clearance | None:
     if not values['clearance.margin']:
         if len(fence):
             raise InputError("parameter 'clearance.margin' is 0, so the fence has no effect: "
-                             'accepted with a fence is more than 0 m')
+                             'with a fence it must be more than 0 m')
         return None
     name = values['robot_description_file']
     if name == PAIR and not (values['clearance.shapes'] or values['clearance.srdf']):
@@ -63,8 +63,8 @@ def _fence(values: Mapping[str, Any]) -> Any:
     lower, upper = values['clearance.fence.lower'], values['clearance.fence.upper']
     planes = values['clearance.fence.planes']
     if len(planes) % 4:
-        raise InputError(f"parameter 'clearance.fence.planes' has {len(planes)} numbers: accepted "
-                         'are four for each plane')
+        raise InputError(f"parameter 'clearance.fence.planes' has {len(planes)} numbers: give "
+                         'four for each plane')
     found = [np.reshape(planes, (-1, 4))] if planes else []
     if lower or upper:
         box = fence_box(lower or [-FAR] * 3, upper or [FAR] * 3)

@@ -500,6 +500,6 @@ def with_tasks(names: Sequence[str]) -> tuple[Entry, ...]:
     reserved = {entry.name.split('.')[0] for entry in PARAMETERS}
     for name in names:
         if not name.isidentifier() or name in reserved or name == 'tip':
-            raise InputError(f"parameter 'tasks' has '{name}': accepted are words other than "
+            raise InputError(f"parameter 'tasks' has '{name}': give words other than "
                              f"tip, {', '.join(sorted(reserved))}")
     return (*PARAMETERS, TASKS, *(entry for name in names for entry in task_parameters(name)))

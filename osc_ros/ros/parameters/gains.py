@@ -63,7 +63,7 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
         if _excess(bound) > known.get(name, 1.0) + ROUNDING:
             side = 'least' if is_least else 'most'
             raise InputError(
-                f"parameter '{name}' is {value:g}: accepted is at {side}"
+                f"parameter '{name}' is {value:g}: must be at {side}"
                 f' {_rounded(most, is_least):g} at {1.0 / period:g} Hz with a delay of '
                 f'{delay:.1f} periods{given}')
 

@@ -132,7 +132,7 @@ def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) 
         group = name.partition('.')[0] + '.'
         accepted = sorted(one for one in known if one.startswith(group))
         if group in REFUSED and accepted and name not in elsewhere:
-            raise InputError(f"parameter '{name}' is unknown: accepted are {', '.join(accepted)}")
+            raise InputError(f"parameter '{name}' is unknown: give one of {', '.join(accepted)}")
         meant = _meant(name, known, MISSPELT if name in for_all else SIMILAR)
         if meant or name not in for_all:  # else it is taken for a parameter of another node
             node.get_logger().warning(f"parameter '{name}' is unknown and has no effect{meant}")

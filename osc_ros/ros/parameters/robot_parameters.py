@@ -80,7 +80,7 @@ def urdf_text(name: str) -> str:
         known = [*shipped_robots(), PAIR]
         near = similar(name.lower(), known, 1)
         raise InputError(f"robot_description_file '{name}' cannot be read ({error})"
-                         + (f"; did you mean '{near[0]}'?" if near else '') + ': accepted is the '
+                         + (f"; did you mean '{near[0]}'?" if near else '') + ': give the '
                          f"path of a URDF, or one of: {', '.join(known)}") from None
 
 
@@ -112,7 +112,7 @@ def robot(values: dict[str, Any], text: str) -> Robot:
     robot_element(text)  # raises if this is no URDF, such as a path that another node has sent
     for name in ('base', 'tip'):
         if not values[name]:
-            raise InputError(f"parameter '{name}' is empty: accepted is the name of a link")
+            raise InputError(f"parameter '{name}' is empty: give the name of a link")
     tips = [values['tip'], *values['further_tips']]
     return Robot.from_urdf(text, values['base'], tips,
                            rotor_inertia=values['rotor_inertia'] or None,
@@ -195,7 +195,7 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
     """
     joints = values['joint_order'] or robot.joint_names
     if sorted(joints) != sorted(robot.joint_names):
-        raise InputError(f"parameter 'joint_order' is {list(joints)}: accepted are the joints "
+        raise InputError(f"parameter 'joint_order' is {list(joints)}: give the joints "
                          f"from '{robot.base}' to {', '.join(map(repr, robot.tips))} in any "
                          'order: ' + ', '.join(robot.joint_names))
     return np.array([robot.joint_names.index(name) for name in joints])
@@ -217,8 +217,7 @@ def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.int
         for other, known in zip(robot.tips, chains):
             for body in set(chain) & set(known):
                 raise InputError(f"joint '{robot.joints[body]}' leads to '{other}' and to '{tip}':"
-                                 ' accepted for commands by tip are arms without a joint in '
-                                 'common')
+                                 ' give commands by tip only to arms without a joint in common')
         chains.append(chain)
     return [order[np.isin(order, chain)] for chain in chains]
 
@@ -233,7 +232,7 @@ def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> 
     if not values[name]:
         return np.array(default, dtype=np.float64)
     if len(values[name]) != robot.n:
-        raise InputError(f"parameter '{name}' has {len(values[name])} entries: accepted is one "
+        raise InputError(f"parameter '{name}' has {len(values[name])} entries: give one "
                          f"for each of {', '.join(robot.joint_names)}, or none")
     return np.array(values[name], dtype=np.float64)
 
@@ -248,5 +247,5 @@ def locked_positions(values: dict[str, Any]) -> dict[str, float]:
     names, positions = values['locked_joints'], values['locked_positions']
     if positions and len(positions) != len(names):
         raise InputError(f"parameter 'locked_positions' has {len(positions)} entries and "
-                         f"'locked_joints' {len(names)}: accepted is one each, or none")
+                         f"'locked_joints' {len(names)}: give one each, or none")
     return dict(zip(names, positions or (0.0,) * len(names)))

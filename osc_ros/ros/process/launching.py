@@ -48,7 +48,7 @@ def profile_path(profile: str, environment: Mapping[str, str] = os.environ) -> s
     path = share_directory() / 'config' / PROFILES[profile] if profile in PROFILES else Path(
         profile).expanduser()
     if not path.is_file():
-        raise FileNotFoundError(f"profile '{profile}' is not a file: accepted is {AUTO}, "
+        raise FileNotFoundError(f"profile '{profile}' is not a file: give {AUTO}, "
                                 f"{', '.join(PROFILES)}, {NONE}, or the path of a profile of "
                                 'Fast DDS')
     return str(path.absolute())

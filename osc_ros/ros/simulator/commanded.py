@@ -57,7 +57,7 @@ class Commanded:
         """
         places = self.shares[topic]
         if tau.shape != places.shape or not np.isfinite(tau).all():
-            raise InputError(f'{tau.tolist()}: accepted are {len(places)} finite torques')
+            raise InputError(f'{tau.tolist()}: give {len(places)} finite torques')
         if (self._is_exact or self.is_held) and label not in ('', newest):
             return False  # computed from an older state, or from no state
         if topic in self.ended and label in (HOLD_LABEL, LAST_LABEL):

@@ -313,9 +313,9 @@ def _shares(found: dict[str, Any], robot: Robot) -> dict[str, Any]:
         return {topics[0]: order}
     if len(topics) != len(robot.tips) or len(set(topics)) < len(topics):
         raise InputError(f"commands come on {', '.join(topics)}, and the tips are "
-                         f"{', '.join(robot.tips)}: accepted by parameter "
-                         "'further_command_topics' are as many topics as 'further_tips' has "
-                         'links, none twice, or none')
+                         f"{', '.join(robot.tips)}: give as many topics in parameter "
+                         "'further_command_topics' as 'further_tips' has links, none twice, "
+                         'or none')
     return dict(zip(topics, robot_parameters.command_shares(order, robot)))
 
 

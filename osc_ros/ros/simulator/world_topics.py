@@ -113,7 +113,7 @@ class ContactTopics:
             wrench = messages.wrench_array(message.wrench).reshape(2, 3)
             if np.any(np.linalg.norm(wrench, axis=1) > STRONGEST):
                 raise InputError(f'torque {wrench[0].tolist()}, force {wrench[1].tolist()}: '
-                                 f'accepted are norms up to {STRONGEST[0]:g} N m and '
+                                 f'give norms up to {STRONGEST[0]:g} N m and '
                                  f'{STRONGEST[1]:g} N')
             moment, force = wrench @ self._plant.pose(frame)[:3, :3].T
         except InputError as error:

@@ -459,5 +459,5 @@ class ControllerLink:
 def _six(angular: Any, linear: Any) -> Array:
     found = np.concatenate([messages.vector_array(angular), messages.vector_array(linear)])
     if not np.isfinite(found).all():
-        raise InputError(f'{found.tolist()}: accepted are finite numbers')
+        raise InputError(f'{found.tolist()}: must be finite numbers')
     return found

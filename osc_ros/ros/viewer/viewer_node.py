@@ -217,7 +217,7 @@ def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[st
                         'is open (a benchmark uses it)')
     options, rest = parsed_node(parser, arguments)
     if not 0 < options.port < 65536:
-        parser.error(f'--port {options.port}: accepted is 1 to 65535')
+        parser.error(f'--port {options.port}: must be 1 to 65535')
     return options, rest
 
 

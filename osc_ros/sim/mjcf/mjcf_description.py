@@ -44,7 +44,7 @@ class Urdf:
         self._joint_of = {self._end(name, 'child'): name for name in self._joints}
         roots = sorted(self.links.keys() - self._joint_of.keys())
         if len(roots) != 1:
-            raise ModelError(f'the URDF has {len(roots)} root links {roots}; accepted: one')
+            raise ModelError(f'the URDF has {len(roots)} root links {roots}; must be one')
         self._colours = root.findall('material')
         self.substitutes: dict[str, None] = {}  # sentences on what differs from the description
 
@@ -56,7 +56,7 @@ class Urdf:
             return absent if text is None else float(text)
         except ValueError:
             raise ModelError(f"joint '{joint}': {tag} {attribute} is '{text}'; "
-                             'accepted: a number') from None
+                             'must be a number') from None
 
     def span(self, joint: str) -> tuple[float, float]:
         """Return lower and upper position; infinite without <limit> and for continuous joints."""
@@ -71,7 +71,7 @@ class Urdf:
             return lower - PLAY, upper + PLAY
         if not -math.inf < lower < upper < math.inf:
             raise ModelError(f"joint '{joint}': limits {lower} to {upper}; "
-                             'accepted: lower < upper')
+                             'must be lower < upper')
         return lower, upper
 
     def locks(self, moving: Sequence[str], locked: Mapping[str, float]) -> dict[str, float]:
@@ -80,11 +80,11 @@ class Urdf:
             require('joint', name, self._joints)
         if not moving or len({*moving, *locked}) < len(moving) + len(locked):
             raise InputError(f'joint_names {list(moving)}, locked {list(locked)}; '
-                             'accepted: at least one joint to move, each joint once')
+                             'give at least one joint to move, each joint once')
         for name in moving:
             if self._kind(name) not in OF_ONE_FREEDOM:
                 raise ModelError(f"joint '{name}' is {self._kind(name)} and cannot move; "
-                                 f"accepted: {', '.join(OF_ONE_FREEDOM)}")
+                                 f"must be one of {', '.join(OF_ONE_FREEDOM)}")
             if self._joints[name].find('mimic') is not None:
                 raise ModelError(f"joint '{name}' mimics another and cannot move by itself")
         return {name: self._lock(name, locked, moving)
@@ -108,7 +108,7 @@ class Urdf:
                      + self.number(name, 'mimic', 'offset'))
         if not math.isfinite(value) or value != 0.0 and self._kind(name) not in OF_ONE_FREEDOM:
             raise InputError(f"joint '{name}' ({self._kind(name)}) is locked at {value}; "
-                             f"accepted: finite, and 0 unless {', '.join(OF_ONE_FREEDOM)}")
+                             f"must be finite, and 0 unless {', '.join(OF_ONE_FREEDOM)}")
         return value
 
     def spec(self, locks: Mapping[str, float], looks: bool = False) -> mujoco.MjSpec:
@@ -271,7 +271,7 @@ def require(kind: str, name: str, names: Iterable[str]) -> None:
     """Raise InputError if the name is not among the names."""
     if name not in names:
         near = similar(name, names := list(names)) or names
-        raise InputError(f"unknown {kind} '{name}'; accepted: {', '.join(near)}")
+        raise InputError(f"unknown {kind} '{name}'; give one of {', '.join(near)}")
 
 
 def _give_mass(spec: mujoco.MjSpec) -> Iterator[str]:

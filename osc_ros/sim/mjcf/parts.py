@@ -66,7 +66,7 @@ def vector(what: str, given: ArrayLike, size: int) -> Array:
         vector = np.full(1, np.nan)
     if vector.shape != (size,) or not np.isfinite(vector).all():
         shown = ' '.join(repr(given).split())
-        raise InputError(f'{what} is {shown}; accepted: {size} finite numbers, shape ({size},)')
+        raise InputError(f'{what} is {shown}; must be {size} finite numbers, shape ({size},)')
     return vector
 
 
@@ -79,5 +79,5 @@ def amounts(what: str, given: PerJoint, names: Sequence[str],
         given = [given.get(name, default) for name, default in zip(names, defaults)]
     amounts = vector(what, defaults if given is None else given, len(names))
     for i in np.flatnonzero(amounts < 0.0).tolist():
-        raise InputError(f"{what} of '{names[i]}' is {amounts[i]}; accepted: 0 or more")
+        raise InputError(f"{what} of '{names[i]}' is {amounts[i]}; must be 0 or more")
     return amounts

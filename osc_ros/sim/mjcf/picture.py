@@ -47,11 +47,11 @@ class Viewer:
     def __init__(self, plant: Plant) -> None:
         if Viewer._open is not None:
             if Viewer._open.is_running():
-                raise InputError('a window is open already; accepted: one window per process')
+                raise InputError('a window is open already; a process can have one')
             Viewer._open.close()  # the user has closed that window: join its threads
         self._plant = plant
         self._model, self._data = plant.scene()
-        with _require_opengl('window', 'a display with OpenGL, or to run headless, without it'):
+        with _require_opengl('window', 'give it a display with OpenGL, or run headless'):
             from mujoco.glfw import GLContext
             import mujoco.viewer
             # fail here if no window can be opened, because launch_passive would wait forever
@@ -94,11 +94,11 @@ def picture(model: mujoco.MjModel, data: mujoco.MjData, path: str | os.PathLike[
 
     """
     if width < 1 or height < 1:
-        raise InputError(f'picture of {width} x {height}; accepted: 1 x 1 or more')
+        raise InputError(f'picture of {width} x {height}; must be 1 x 1 or more')
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
     model.stat.extent /= min(1.0, width / height)  # fovy is the vertical field of view
-    with _require_opengl('picture', 'MUJOCO_GL=egl or MUJOCO_GL=osmesa in the environment and '
-                         'that library installed'), mujoco.Renderer(
+    with _require_opengl('picture', 'set MUJOCO_GL=egl or MUJOCO_GL=osmesa and '
+                         'install that library'), mujoco.Renderer(
                              model, height, width) as renderer:
         renderer.update_scene(data)
         image: Image = renderer.render()
@@ -118,7 +118,7 @@ def _require_opengl(what: str, accepted: str) -> Iterator[None]:
             yield
     except Exception as error:  # GLFW, EGL, OSMesa and MuJoCo raise many types
         reason = ' '.join(str(error).split())
-        raise InputError(f'no {what} without OpenGL: {reason}; accepted: {accepted}') from error
+        raise InputError(f'no {what} without OpenGL: {reason}; {accepted}') from error
 
 
 def shape_names(model: mujoco.MjModel) -> dict[str, int]:

@@ -71,14 +71,14 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     require_robot(parser, options)
     if not 3.0 <= options.duration <= 3600.0:
-        parser.error(f'--duration {options.duration}: accepted is 3 to 3600 s')
+        parser.error(f'--duration {options.duration}: must be 3 to 3600 s')
     return options
 
 
 def _check(options: argparse.Namespace) -> int:
     """Check the description and the motion, print the errors found; return the exit status."""
     if options.output.exists() and not options.output.is_dir():
-        raise InputError(f"--output '{options.output}' is not a folder: accepted is one, or a new "
+        raise InputError(f"--output '{options.output}' is not a folder: give one, or a new "
                          'name')
     parameters, own = given_parameters(options), own_parameters(options)
     values = parameters.values('osc_controller', own)

@@ -187,7 +187,7 @@ def start_parameters(start: scenario.Start) -> dict[str, Values]:
 
 def _require_positions(robot: Robot, q: tuple[float, ...]) -> None:
     if len(q) != robot.n:
-        raise InputError(f'initial_positions has {len(q)} entries: accepted is one for each of '
+        raise InputError(f'initial_positions has {len(q)} entries: give one for each of '
                          + ', '.join(robot.joint_names))
 
 

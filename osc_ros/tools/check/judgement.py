@@ -138,7 +138,7 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
             found, accepted = norm(part[:, column]), thresholds[f'{kind}_{what}']
             if not found <= accepted:
                 failures.append(f'{phase.name}: {what} error {scale * found:.3g} {unit}, '
-                                f'accepted is {scale * accepted:.3g} {unit}')
+                                f'must be {scale * accepted:.3g} {unit}')
     use = np.abs(np.array(recording.torques)) / demonstration.effort_limits
     values = recording.diagnostics
     if failures:

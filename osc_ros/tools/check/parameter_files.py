@@ -91,7 +91,7 @@ class Parameters:
 def require_targets(values: Values) -> None:
     """Raise InputError if the parameters of osc_controller choose free or joint drive."""
     if values['mode'] in ('free', 'joints'):
-        raise InputError(f"mode is '{values['mode']}': accepted are acceleration and impedance, "
+        raise InputError(f"mode is '{values['mode']}': give acceleration and impedance, "
                          'because this command makes motions to targets of the tip')
 
 
@@ -126,7 +126,7 @@ def _sections(file: Path) -> Iterator[tuple[str, Values]]:
                 continue
             if node and node not in NODES:
                 raise InputError(f"config {file}: '{key}' is not a node of the demonstration"
-                                 + _nearest(node, NODES) + f'; accepted is, {ACCEPTED}')
+                                 + _nearest(node, NODES) + f': write, {ACCEPTED}')
             if set(section or {}) - {'ros__parameters'}:
                 raise TypeError
             yield node, dict(_flat((section or {}).get('ros__parameters') or {}))
@@ -135,7 +135,7 @@ def _sections(file: Path) -> Iterator[tuple[str, Values]]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f'config {file} cannot be read: {error}') from None
     except (AttributeError, TypeError, ValueError):
-        raise InputError(f'config {file} is no parameter file: accepted is, {ACCEPTED}') from None
+        raise InputError(f'config {file} is no parameter file: write, {ACCEPTED}') from None
 
 
 def _flat(nested: Values, prefix: str = '') -> Iterator[tuple[str, Any]]:
@@ -152,4 +152,4 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     near = similar(name, known, 2)
     if near:
         return ': did you mean ' + ' or '.join(f"'{match}'" for match in near) + '?'
-    return f": accepted are {', '.join(sorted(known))}" if len(known) < 8 else ''
+    return f": give one of {', '.join(sorted(known))}" if len(known) < 8 else ''

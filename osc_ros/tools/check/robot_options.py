@@ -37,7 +37,7 @@ def require_robot(parser: argparse.ArgumentParser, options: argparse.Namespace) 
         return
     options.robot = options.robot or 'panda'
     if options.robot not in shipped:
-        parser.error(f"--robot {options.robot}: accepted is one of {', '.join(shipped)}; --urdf "
+        parser.error(f"--robot {options.robot}: must be one of {', '.join(shipped)}; --urdf "
                      'takes any other')
 
 

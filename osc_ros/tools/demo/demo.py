@@ -104,12 +104,12 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add_json(parser)
     options = parser.parse_args(arguments)
     if options.loop == FRANKA_SIM and (options.urdf or options.robot not in (None, FRANKA)):
-        parser.error(f'--loop {FRANKA_SIM}: accepted is --robot {FRANKA}, the default')
+        parser.error(f'--loop {FRANKA_SIM}: give --robot {FRANKA}, the default')
     if options.loop == FRANKA_SIM:
         options.robot = FRANKA
     require_robot(parser, options)
     if not 3.0 <= options.duration <= 3600.0:
-        parser.error(f'--duration {options.duration}: accepted is 3 to 3600 s')
+        parser.error(f'--duration {options.duration}: must be 3 to 3600 s')
     return options
 
 

@@ -51,7 +51,7 @@ from osc_ros.tools.check.robot_options import new_path, write_new
 Array = NDArray[np.float64]
 
 EXAMPLE = """examples:
-  osc_identify --simulate panda --yes            a Panda in MuJoCo with a payload of 1.2 kg
+  osc_identify --simulate --yes                  a Panda in MuJoCo with a payload of 1.2 kg
   osc_identify                                   the arm of the running osc_controller
   osc_identify --what arm --duration 20          its links too, without a payload
   osc_identify --robot panda --recording a.npz --validation b.npz
@@ -77,11 +77,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         help='payload: payload and friction, with the links as described; arm: '
                         'links and friction, without a payload (payload)')
     source = parser.add_mutually_exclusive_group()
-    source.add_argument('--simulate', metavar='ROBOT', help='a robot of this package in MuJoCo, '
-                        'without ROS')
+    source.add_argument('--simulate', action='store_true', help='an arm in MuJoCo, without ROS')
     source.add_argument('--recording', type=Path, help='.npz or .csv: no arm moves')
     parser.add_argument('--validation', type=Path, help='second recording, to judge the result')
-    parser.add_argument('--robot', help='with --recording: a robot of this package')
+    parser.add_argument('--robot', help='with --recording or --simulate: a robot of this package '
+                        '(to simulate: panda)')
     parser.add_argument('--urdf', type=Path, help='with --recording: your own robot, with --base '
                         'and --tip')
     parser.add_argument('--base', help='link that is fixed to the ground')
@@ -142,7 +142,7 @@ def _described(name: str | None, options: argparse.Namespace) -> tuple[str, Robo
         text = robot_parameters.urdf_text(str(options.urdf))
     else:
         if name not in robot_parameters.shipped_robots():
-            raise InputError(f"robot '{name}': accepted is one of "
+            raise InputError(f"robot '{name}': must be one of "
                              + ', '.join(robot_parameters.shipped_robots()))
         given = Parameters([share_directory() / 'config' / f'{name}.yaml']).given('osc_simulator')
         values = {'base': options.base or given['base'], 'tip': options.tip or given['tip']}
@@ -152,12 +152,13 @@ def _described(name: str | None, options: argparse.Namespace) -> tuple[str, Robo
 
 def _mover(options: argparse.Namespace) -> Any:
     """Return the running arm, or with --simulate an arm in MuJoCo."""
-    if options.simulate is None:
+    if not options.simulate:
         from osc_ros.tools.identify.identify_arm import RunningArm
         return RunningArm(options.controller, options.torques)
     from osc_ros.tools.identify.identify_simulated import SimulatedMover, Truth
-    text, robot = _described(options.simulate, options)
-    given = Parameters([share_directory() / 'config' / f'{options.simulate}.yaml'])
+    name = options.robot or 'panda'
+    text, robot = _described(name, options)
+    given = Parameters([share_directory() / 'config' / f'{name}.yaml'])
     q = np.array(given.given('osc_simulator')['initial_positions'])
     truth = Truth() if options.what == PAYLOAD else Truth(mass=0.0, links=0.1)
     return SimulatedMover(text, robot, q, truth)

@@ -110,7 +110,7 @@ class RunningArm:
                                      1000)
         self._postures = node.create_publisher(JointState, f'{name}/target_posture', 10)
         if not self._get.wait_for_service(PATIENCE):
-            raise InputError(f"no controller '{name}' is running: accepted is the name of an "
+            raise InputError(f"no controller '{name}' is running: give the name of an "
                              'osc_controller, by --controller')
         values = self._parameters(NAMES)
         self._tasks = [f'{task}.activation' for task in self._parameters(('tasks',))['tasks']]
@@ -127,7 +127,7 @@ class RunningArm:
         if self._tau is None:
             raise InputError(
                 'the controller sends no commands' if self._from_commands else 'joint_states have '
-                'no finite efforts of all joints: accepted is --torques commands in their place')
+                'no finite efforts of all joints: give --torques commands in their place')
 
     def close(self) -> None:
         """Destroy the node and shut rclpy down."""
@@ -288,8 +288,7 @@ class RunningArm:
             if state.id == State.PRIMARY_STATE_ACTIVE:
                 return
             if perf_counter() > end:
-                raise InputError(f"'{self._controller}' is {state.label}: accepted is an active "
-                                 'controller')
+                raise InputError(f"'{self._controller}' is {state.label}: activate it first")
             self._wait(lambda: False, 0.1)
 
     def _parameters(self, names: tuple[str, ...]) -> dict[str, Any]:
@@ -297,7 +296,7 @@ class RunningArm:
                               'get_parameters')
         if len(answer.values) != len(names):
             raise InputError(f"'{self._controller}' lacks one of the parameters "
-                             f"{', '.join(names)}: accepted is an osc_controller")
+                             f"{', '.join(names)}: give an osc_controller")
         found = [parameter_value_to_python(value) for value in answer.values]
         return {name: list(value) if isinstance(value, (tuple, list)) or hasattr(value, 'tolist')
                 else value for name, value in zip(names, found, strict=True)}

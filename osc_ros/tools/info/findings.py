@@ -165,7 +165,7 @@ def _require_usable(robot: Robot, home: Array | None) -> None:
         raise ModelError(f"joint '{joint}' has three rotations: the controller drives joints of "
                          'one freedom: lock it, or describe it by three revolute joints')
     if home is not None and (len(home) != robot.n or not np.isfinite(home).all()):
-        raise InputError(f'home has {len(home)} numbers: accepted is a finite number for each of '
+        raise InputError(f'home has {len(home)} numbers: must be a finite number for each of '
                          + ', '.join(robot.joint_names))
 
 

@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 import sys
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from osc_ros.commandline import colored_text, json_values, Parser, ProgressBar
-from osc_ros.errors import InputError, ModelError, OscError, similar
-from osc_ros.model.ends import ends_of_chains, fork_at
-from osc_ros.model.files import file_text, ROBOTS
+from osc_ros.commandline import (
+    add_robot,
+    colored_text,
+    json_values,
+    Parser,
+    ProgressBar,
+    robot_text,
+)
+from osc_ros.errors import InputError, ModelError, OscError
+from osc_ros.model.ends import ends_of_chains
 from osc_ros.model.urdf import named_in
 from osc_ros.tools.info.findings import AXES, Findings, findings
 
 EXAMPLE = """examples:
-  osc_info panda
-  osc_info arm.urdf --base base_link --tip tool0 --no-timing
+  osc_info --robot panda
+  osc_info --urdf arm.urdf --base base_link --tip tool0 --no-timing
 
 Exit status: 0 if the arm can be controlled, 1 if not (it says what to mend), 2 for wrong
 arguments or an unreadable file."""
@@ -34,9 +39,10 @@ SHARE = 0.5  # accepted 99th percentile of the update time, as a share of the pe
 def main(arguments: list[str] | None = None) -> None:
     """Print the findings and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
+    text, locked = '', dict[str, float]()
     try:
-        text = _text(options.robot)
         home, locked = _home(options.home), dict(_position(one) for one in options.lock)
+        text = robot_text(options)
         base, tip = _ends(options, text)
         found = findings(text, base, tip, home, locked)
     except ModelError as error:
@@ -61,10 +67,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         prog='osc_info', epilog=EXAMPLE,
         description='What the controller makes of a robot description: chain, masses, limits, '
         'singular postures, reach, task inertia, rates.')
-    parser.add_argument('robot', help='a URDF (xacro expanded), or a robot of this package: '
-                        + ', '.join(_shipped()))
-    parser.add_argument('--base', help='link that is fixed to the ground (the root)')
-    parser.add_argument('--tip', help='link that is controlled (end of the longest chain)')
+    add_robot(parser)
     parser.add_argument('--home', help='joint positions, base first, as 0,-0.8,0,… (the best '
                         'conditioned of random postures)')
     parser.add_argument('--lock', action='append', default=[], metavar='JOINT=POSITION',
@@ -75,26 +78,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _shipped() -> list[str]:
-    return sorted(path.stem for path in ROBOTS.glob('*.urdf'))
-
-
-def _text(name: str) -> str:
-    """Return the URDF text of a shipped robot or of a file; errors suggest a similar name."""
-    if name in _shipped():
-        return (ROBOTS / f'{name}.urdf').read_text(encoding='utf-8')
-    path = Path(name).expanduser()
-    try:
-        return file_text(path, 'a URDF')
-    except ModelError as error:
-        nearby = [str(one) for one in path.parent.glob('*.urdf')] if path.parent.is_dir() else []
-        near = similar(name, [*_shipped(), *nearby], 1)
-        raise InputError(f"'{name}' cannot be read ({error})"
-                         + (f"; did you mean '{near[0]}'?" if near else '')
-                         + f": accepted is a URDF file or one of {', '.join(_shipped())}"
-                         ) from None
-
-
 def _ends(options: argparse.Namespace, text: str) -> tuple[str, str]:
     """Return base and tip; defaults: the root, and the end of the longest chain."""
     if options.base and options.tip:
@@ -103,10 +86,7 @@ def _ends(options: argparse.Namespace, text: str) -> tuple[str, str]:
         root, ends = ends_of_chains(text)
     except OscError:
         return options.base or '', options.tip or ''  # `findings` reports the error
-    tip = options.tip or ends[0][0]
-    while not options.tip and (beside := fork_at(text, tip))[1]:  # a finger: the gripper's link
-        tip = beside[0]
-    return options.base or root, tip
+    return options.base or root, options.tip or ends[0][0]
 
 
 def _home(given: str | None) -> Any:
@@ -115,7 +95,7 @@ def _home(given: str | None) -> Any:
     try:
         return np.array([float(x) for x in given.replace(',', ' ').split()])
     except ValueError:
-        raise InputError(f"--home '{given}': accepted are numbers, as 0,-0.8,0") from None
+        raise InputError(f"--home '{given}': give numbers, as 0,-0.8,0") from None
 
 
 def _position(given: str) -> tuple[str, float]:
@@ -123,7 +103,7 @@ def _position(given: str) -> tuple[str, float]:
     try:
         return name, float(value or 0.0)
     except ValueError:
-        raise InputError(f"--lock '{given}': accepted is JOINT=POSITION, as wrist=0.5") from None
+        raise InputError(f"--lock '{given}': give JOINT=POSITION, as wrist=0.5") from None
 
 
 def measured_updates(found: Findings) -> tuple[float, float]:

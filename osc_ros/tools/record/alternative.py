@@ -36,7 +36,7 @@ def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any
     for one in given:
         name, sign, text = one.partition('=')
         if not sign:
-            raise InputError(f"--set '{one}': accepted is NAME=VALUE, as "
+            raise InputError(f"--set '{one}': give NAME=VALUE, as "
                              'translation.natural_frequency=[30.0,30.0,30.0]')
         entry = table.get(name)
         if entry is None:
@@ -45,7 +45,7 @@ def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any
                              + (f" (did you mean '{near[0]}'?)" if near else ''))
         if not entry.live:
             raise InputError(f"parameter '{name}' cannot be set while the controller runs: "
-                             'accepted are those that can')
+                             'give those that can')
         try:
             found[name] = entry.checked_value(yaml.safe_load(text))
         except yaml.YAMLError as error:

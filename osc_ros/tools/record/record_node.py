@@ -31,7 +31,7 @@ from osc_ros.commandline import (
 )
 from osc_ros.errors import InputError, OscError
 from osc_ros.interrupts import end_quietly, recorded_signals
-from osc_ros.loop.journal import piece_places
+from osc_ros.loop.journal import loaded_piece, piece_places
 from osc_ros.recording.bag import BagWriter
 from osc_ros.recording.cdr import bytes_of, RULE
 from osc_ros.recording.export import JOURNAL
@@ -97,7 +97,7 @@ def message_type(kind: str) -> Any:
     """
     found = MESSAGE_TYPE.fullmatch(kind)
     if found is None:
-        raise InputError(f"type '{kind}': accepted are messages, as std_msgs/msg/String")
+        raise InputError(f"type '{kind}': give messages, as std_msgs/msg/String")
     _own_definition(kind)
     try:
         return getattr(import_module(f'{found[1]}.msg'), found[2])
@@ -276,10 +276,15 @@ class Recorder(Node):  # type: ignore[misc]
         self.journal, self._newest = self.journal + 1, perf_counter()
         try:
             begin, following = piece_places(bytes_of(data))
+            last = self._following or begin
+            if begin[1] == 0 and begin[0] > last[0]:  # the next segment, of the same controller
+                has_gap = (begin[0], loaded_piece(bytes_of(data)).before) != (last[0] + 1, last[1])
+            else:
+                has_gap = begin[1] > 0 and begin != last
         except InputError as error:
             self._add_gap(str(error))
             return
-        if begin[1] and self._following not in (None, begin):
+        if has_gap:
             self._add_gap('there is a gap before it')
         self._following = following
 
@@ -325,7 +330,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _record(options: argparse.Namespace) -> int:
     if not options.duration > 0.0:
-        raise InputError(f'--duration {options.duration:g}: accepted is more than 0 [s]')
+        raise InputError(f'--duration {options.duration:g}: must be more than 0 [s]')
     folder = options.output or Path(strftime('osc_record_%Y%m%d_%H%M%S'))
     bag = BagWriter(folder, definition)
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)

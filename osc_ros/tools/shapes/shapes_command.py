@@ -18,23 +18,25 @@ from osc_ros.collision.near_pairs import pairs_never_near
 from osc_ros.collision.urdf_shapes import Element, shapes_of_urdf
 from osc_ros.commandline import (
     add_json,
+    add_robot,
     json_values,
     output_file,
     Parser,
+    robot_text,
     run_command,
     write_json,
 )
 from osc_ros.errors import InputError
 from osc_ros.model.ends import ends_of_chains
-from osc_ros.model.files import file_text, urdf_text
+from osc_ros.model.files import file_text, shipped_urdf
 from osc_ros.model.robot import Robot
 from osc_ros.model.srdf import disabled_pairs, srdf_of
 
 EXAMPLE = """examples:
-  osc_shapes arm.urdf
-  osc_shapes arm.urdf --tip tool0 --output arm.shapes.yaml
-  osc_shapes arm.urdf --output arm.shapes.yaml --srdf arm.srdf --margin 0.1
-  osc_shapes arm.urdf --shapes own.shapes.yaml --srdf arm.srdf
+  osc_shapes --urdf arm.urdf
+  osc_shapes --urdf arm.urdf --tip tool0 --output arm.shapes.yaml
+  osc_shapes --urdf arm.urdf --output arm.shapes.yaml --srdf arm.srdf --margin 0.1
+  osc_shapes --urdf arm.urdf --shapes own.shapes.yaml --srdf arm.srdf
 
 exit status: 0 if every collision element is enclosed, and files are written; 2 for bad input, such
 as a missing mesh, and before any file is written"""
@@ -53,9 +55,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = Parser(prog='osc_shapes', epilog=EXAMPLE, description=(
         'Enclose the collision geometry of a URDF by capsules, and find the pairs of links that '
         'need no comparison.'))
-    parser.add_argument('urdf', help='a URDF, with xacro expanded')
-    parser.add_argument('--base', help='link that is fixed to the ground (the root)')
-    parser.add_argument('--tip', help='link that is controlled (end of the longest chain)')
+    add_robot(parser)
     parser.add_argument('--shapes', metavar='FILE.yaml', type=Path,
                         help='take the shapes from this file, not from the URDF')
     parser.add_argument('--output', metavar='FILE.yaml', type=output_file,
@@ -82,11 +82,11 @@ def _run(options: argparse.Namespace) -> int:
                               ('samples', options.samples, MOST_SAMPLES),
                               ('most', options.most, MOST_CAPSULES)):
         if not 0 < value <= most:
-            raise InputError(f'--{name} {value}: accepted is more than 0, at most {most:g}')
+            raise InputError(f'--{name} {value}: must be more than 0, at most {most:g}')
     if options.seed < 0:
-        raise InputError(f'--seed {options.seed}: accepted is 0 or more')
-    path = Path(options.urdf)
-    text = urdf_text(path)
+        raise InputError(f'--seed {options.seed}: must be 0 or more')
+    text = robot_text(options)
+    path = options.urdf or shipped_urdf(options.robot)
     root, ends = ends_of_chains(text)
     robot = Robot.from_urdf(text, options.base or root, options.tip or ends[0][0])
     if options.shapes is None:
@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
         model = ShapeModel.of_file(options.shapes)
         elements = []
     if options.at is not None and len(options.at) != robot.nq:
-        raise InputError(f'--at has {len(options.at)} positions: accepted are {robot.nq}, for '
+        raise InputError(f'--at has {len(options.at)} positions: give {robot.nq}, for '
                          + ', '.join(robot.joint_names))
     pairs = pairs_never_near(robot, model, options.samples, options.seed, options.margin,
                              None if options.at is None else np.array(options.at))

@@ -33,7 +33,7 @@ DIGITS = 9
 HEAD = """# Written by osc_teach. Both trajectories have the layout of ROS messages; together they
 # are a moveit_msgs/msg/RobotTrajectory. Lengths in m, angles in rad, quaternions x y z w.
 """
-ACCEPTED = 'accepted is a whole file of osc_teach record'
+ACCEPTED = 'give a whole file of osc_teach record'
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def tip_poses(robot: Robot, q: Array) -> Array:
 def taught_poses(robot: Robot, times: Array, q: Array) -> Taught:
     """Return poses at times (m,) and positions (m, n). Raise InputError if there are none."""
     if not len(times):
-        raise InputError('no pose was recorded: accepted is one or more')
+        raise InputError('no pose was recorded: give one or more')
     return Taught(POSES, robot.name, robot.base, robot.tip, robot.joint_names,
                   times - times[0], q, tip_poses(robot, q))
 
@@ -96,7 +96,7 @@ def taught_path(robot: Robot, times: Array, q: Array) -> Taught:
     """
     moved = [np.flatnonzero((np.abs(q - q[end:][:1]) > MOVED).any(axis=1)) for end in (0, -1)]
     if not (len(moved[0]) and len(moved[1])):
-        raise InputError(f'the arm did not move: accepted is a motion of {MOVED:g} rad or more')
+        raise InputError(f'the arm did not move: give a motion of {MOVED:g} rad or more')
     begin = max(times[0], times[moved[0][0]] - STANDING)
     end = min(times[-1], times[moved[1][-1]] + STANDING)
     count = max(3, 1 + math.ceil((end - begin) * RATE))
@@ -127,14 +127,14 @@ def require_robot(taught: Taught, robot: Robot) -> None:
                                    ', '.join(robot.joint_names))):
         if found != accepted:
             raise InputError(f"it was recorded with another arm, '{taught.robot}': its {what}: "
-                             f"{found}; accepted for '{robot.name}': {accepted}")
+                             f"{found}; must be {accepted} for '{robot.name}'")
     for k, (here, there) in enumerate(zip(tip_poses(robot, taught.q), taught.poses)):
         away, turned = distance(here, there)
         if away > SAME[0] or turned > SAME[1]:
             raise InputError(
                 f"it was recorded with another arm or tool: at the joint positions of point {k}, "
                 f"the tip of '{robot.name}' is {1e3 * away:.1f} mm and "
-                f'{math.degrees(turned):.1f}° from the recorded pose; accepted are '
+                f'{math.degrees(turned):.1f}° from the recorded pose; must be within '
                 f'{1e3 * SAME[0]:g} mm and {math.degrees(SAME[1]):.1f}°')
 
 
@@ -206,7 +206,7 @@ def _taught(content: Any) -> Taught:
     about, joints, tips = (content[key] for key in (
         'osc_teach', 'joint_trajectory', 'multi_dof_joint_trajectory'))
     if about['version'] != VERSION or about['kind'] not in (PATH, POSES):
-        raise InputError(f"version {about['version']}, kind {about['kind']}: accepted are version "
+        raise InputError(f"version {about['version']}, kind {about['kind']}: give version "
                          f"{VERSION}, kind '{PATH}' or '{POSES}'")
     for name, trajectory in (('joint_trajectory', joints), ('multi_dof_joint_trajectory', tips)):
         if len(trajectory['points']) != about['points']:
@@ -221,12 +221,12 @@ def _taught(content: Any) -> Taught:
                          for part, axes in (('translation', 'xyz'), ('rotation', 'xyzw'))
                          for axis in axes] for point in tips['points']], dtype=np.float64)
     if q.shape != (len(times), len(names)) or not np.isfinite(q).all():
-        raise InputError(f'positions of shape {q.shape}: accepted are {len(names)} finite '
+        raise InputError(f'positions of shape {q.shape}: give {len(names)} finite '
                          'numbers for each point')
     least = 2 if about['kind'] == PATH else 1
     if len(times) < least or times[0] != 0.0 or not (np.diff(times) > 0.0).all() or (
             not np.array_equal(times, others)):
-        raise InputError(f'times of {len(times)} points: accepted are {least} or more that '
+        raise InputError(f'times of {len(times)} points: must be {least} or more that '
                          'increase from 0, the same in both trajectories')
     return Taught(about['kind'], str(about['robot']), joints['header']['frame_id'],
                   tips['joint_names'][0], names, times, q,

@@ -100,18 +100,18 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_intermixed_args(arguments)  # allows options before the file
     given = vars(options)
     if options.action not in ACTIONS or options.file is None:
-        parser.error(f"'{options.action}', file {options.file}: accepted is "
+        parser.error(f"'{options.action}', file {options.file}: give one of "
                      f"{', '.join(ACTIONS)}, and a file")
     for name in (name for others in ACTIONS.values() for name in others):
         if name not in ACTIONS[options.action] and given[name] != parser.get_default(name):
-            parser.error(f'--{name}: not accepted with {options.action}')
+            parser.error(f'--{name}: has no effect with {options.action}, leave it out')
     for name, most in (('duration', 3600.0), ('timeout', 3600.0), ('speed', 10.0),
                        ('pause', 3600.0)):
         least = 0.01 if name == 'speed' else 0.0
         if given[name] is not None and not least <= given[name] <= most:
-            parser.error(f'--{name} {given[name]}: accepted is {least:g} to {most:g}')
+            parser.error(f'--{name} {given[name]}: must be {least:g} to {most:g}')
     if options.poses and options.duration is not None:
-        parser.error('--duration: accepted for a path, not with --poses')
+        parser.error('--duration: give it for a path, not with --poses')
     return options
 
 
@@ -130,13 +130,13 @@ def _record(options: argparse.Namespace) -> tuple[int, Figures]:
     """Record poses or a path; return the exit status and the results for JSON."""
     file = options.file
     if file.suffix not in ('.yaml', '.yml') or not file.absolute().parent.is_dir():
-        raise InputError(f"'{file}': accepted is a file with the ending .yaml in a folder that "
+        raise InputError(f"'{file}': give a file with the ending .yaml in a folder that "
                          'exists')
     if options.mcap:
         require_writer()
     for one in (file, *([file.with_suffix('.mcap')] if options.mcap else [])):
         if one.exists():
-            raise InputError(f"'{one}' exists: accepted is the name of a new file")
+            raise InputError(f"'{one}' exists: give the name of a new file")
     with closing(_session(options)) as session:
         print(f"'{session.robot.name}', tip {session.robot.tip}: free drive, the arm will follow "
               'the hand. A load that the controller does not know makes it sink or rise: set the '
@@ -193,7 +193,7 @@ def _collect_path(session: Any, marks: SimpleQueue[str | None], options: argpars
     if options.duration is None:
         print('Enter: begin the path', flush=True)
         if _next(session, marks) is None:
-            raise InputError('the standard input has ended: accepted is a terminal, or --duration')
+            raise InputError('the standard input has ended: use a terminal, or --duration')
     with session.recorded() as states:
         try:
             print('recording' + (f' for {options.duration:g} s' if options.duration else
@@ -216,7 +216,7 @@ def _collect_poses(session: Any, marks: SimpleQueue[str | None], options: argpar
                 found.pop()
             print(f'{len(found)} poses', flush=True)
         elif line:
-            print(f"'{line}': accepted are Enter, {UNDO} and {END}", flush=True)
+            print(f"'{line}': give Enter, {UNDO} or {END}", flush=True)
         else:
             time, q = session.state()
             if found and time <= found[-1][0]:
@@ -286,7 +286,7 @@ def _show(options: argparse.Namespace) -> tuple[int, Figures]:
     if options.mcap:
         file = options.file.with_suffix('.mcap')
         if file.exists():
-            raise InputError(f"'{file}' exists: accepted is a file that does not")
+            raise InputError(f"'{file}' exists: give a file that does not")
         write_mcap(taught, file)
         print(f'written: {file}')
     return 0, _figures(taught)

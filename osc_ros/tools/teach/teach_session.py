@@ -100,7 +100,7 @@ class Session:
             self.robot = robot_parameters.robot(values, robot_parameters.description(
                 values, self.backend.description()))
             if self.robot.nq != self.robot.n:
-                raise InputError(f"'{self.robot.name}' has spherical joints: accepted are "
+                raise InputError(f"'{self.robot.name}' has spherical joints: give "
                                  'revolute and prismatic ones')
             self.limits = target_limits(self.backend.services.parameters(LIMITS))
         except BaseException:
@@ -215,7 +215,7 @@ class Session:
         for k, i in np.argwhere((taught.q < lower) | (taught.q > upper))[:1].tolist():
             raise InputError(
                 f"joint '{robot.joint_names[i]}' is at {taught.q[k, i]:.4g} at point {k}: "
-                f'accepted is {robot.position_limits[i, 0]:.4g} to '
+                f'give {robot.position_limits[i, 0]:.4g} to '
                 f'{robot.position_limits[i, 1]:.4g}')
         if taught.kind != PATH:
             return
@@ -225,7 +225,7 @@ class Session:
         if shares[i] > 1.0:
             raise InputError(
                 f"joint '{robot.joint_names[i]}' moves with {rates[:, i].max():.3g} rad/s: "
-                f'accepted is at most {robot.velocity_limits[i]:.3g}; --speed '
+                f'must be at most {robot.velocity_limits[i]:.3g}; --speed '
                 f'{0.99 * speed / shares[i]:.2g} is slow enough')
 
     def go_to_start(self, plan: Plan) -> None:
@@ -253,7 +253,7 @@ class Session:
         """
         path, taught = plan.path, plan.taught
         if path is None:
-            raise InputError('poses: accepted by play_poses')
+            raise InputError('poses: play them by play_poses')
         speed = 0.01 * max(self.backend.speed_override, SLOWEST)
         now, due = self.state()[0], [-np.inf]
 

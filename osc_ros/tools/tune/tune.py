@@ -258,7 +258,7 @@ def _delay(given: argparse.Namespace) -> float | None:
     if given.delay is None:
         return None
     if not 0.0 <= given.delay <= 1e3:
-        raise InputError(f'--delay {given.delay} ms: accepted is 0 to 1000')
+        raise InputError(f'--delay {given.delay} ms: must be 0 to 1000')
     return 1e-3 * float(given.delay)
 
 

@@ -187,10 +187,10 @@ def test_what_cannot_be_held_is_refused_and_says_what_is_accepted(robot, clearan
     for bad, text in (
             (lambda: thing_shapes('a', replace(ROD, link='moon'), robot), ("'moon'", 'links:')),
             (lambda: thing_shapes('a', replace(ROD, link='panda_link0'), robot),
-             ("'panda_link0'", 'accepted is a link that a joint moves')),
+             ("'panda_link0'", 'give a link that a joint moves')),
             (lambda: replace(ROD, velocity=np.ones(6)), (HAND, 'without a velocity')),
             (lambda: Obstacle.at('half_space', (), np.zeros(3), link=HAND), (HAND, 'half_space')),
-            (lambda: Obstacle.at('sphere', np.nan, np.zeros(3), link=HAND), ('nan', 'accepted')),
+            (lambda: Obstacle.at('sphere', np.nan, np.zeros(3), link=HAND), ('nan', 'give')),
             (lambda: with_attached(clearance, many(MOST_THINGS + 1), robot, READY),
              (f'at most {MOST_THINGS}',)),
             (lambda: with_attached(clearance, many(2, 1 + MOST_SHAPES // 2), robot, READY),

@@ -199,11 +199,11 @@ def test_obstacle_counts_after_the_clock_is_set_back():
 def test_clearance_and_obstacles_are_checked():
     shape = LinkShape('panda_hand', np.zeros((2, 3)), 0.05)
     for wrong, message in (
-            (lambda: Clearance((shape,), margin=0.0), 'margin 0.0: accepted is more than 0'),
+            (lambda: Clearance((shape,), margin=0.0), 'margin 0.0: must be more than 0'),
             (lambda: Clearance((shape,), margin=np.nan), 'margin nan'),
             (lambda: Clearance((shape,), fence=[[0.0, 0.0, 0.0, 1.0]]), 'a direction'),
             (lambda: Clearance(('hand',)), 'a LinkShape'),
-            (lambda: Clearance((shape,), margin='x'), 'margin x: accepted'),
+            (lambda: Clearance((shape,), margin='x'), 'margin x: (give|must be)'),
             (lambda: Clearance((shape,), fence=[0.0, 1.0, 0.0]), 'fence of 3 numbers'),
             (lambda: Law(ROBOT, replace(Settings.of(ROBOT), clearance=Clearance(
                 (shape,), fence=[[0.0, 0.0, 1.0, 1.0]]))), "excludes the joint 'panda_joint1'"),
@@ -212,9 +212,9 @@ def test_clearance_and_obstacles_are_checked():
             (lambda: fence_box([0.0] * 3, [1.0, -1.0, 1.0]), 'lower < upper'),
             (lambda: Law(ROBOT, replace(Settings.of(ROBOT), clearance=Clearance(
                 (replace(shape, link='arm'),)))), "'arm'"),
-            (lambda: Obstacle.at('cone', 0.1, [0.0] * 3), "'cone': accepted is one of sphere"),
+            (lambda: Obstacle.at('cone', 0.1, [0.0] * 3), "'cone': must be one of sphere"),
             (lambda: Obstacle.at('box', 0.1, [0.0] * 3), '3 lengths'),
-            (lambda: Obstacle.at('sphere', np.nan, [0.0] * 3), 'accepted are 1 lengths'),
+            (lambda: Obstacle.at('sphere', np.nan, [0.0] * 3), 'give 1 lengths'),
             (lambda: Obstacle.at('sphere', 0.1, [np.inf, 0.0, 0.0]), 'position'),
             (lambda: Obstacle('sphere', (0.1,), 2.0 * np.eye(4)), 'a rotation'),
             (lambda: Obstacle('sphere', (0.1,), np.eye(4), [0.0] * 5 + [1e3]), 'at most 20')):

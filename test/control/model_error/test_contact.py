@@ -146,7 +146,7 @@ class TestThresholds:
 
     def test_thresholds_that_are_not_positive_are_refused(self):
         for given in ((np.zeros(7),), (np.ones(7), -1.0), (np.ones(7), 1.0, math.nan)):
-            with pytest.raises(InputError, match='accepted.*positive'):
+            with pytest.raises(InputError, match='(give|must be).*positive'):
                 Contact(*given)
 
     def test_estimate_that_has_not_settled_is_no_contact(self):
@@ -301,9 +301,9 @@ class TestInTheLaw:
 
     def test_settings_that_cannot_be_used_are_refused(self):
         for bad in ({'bandwidth': 0.0}, {'bandwidth': math.nan}, {'efforts': 'currents'}):
-            with pytest.raises(InputError, match='accepted is'):
+            with pytest.raises(InputError, match='give|must be'):
                 Observation(**bad)
-        with pytest.raises(InputError, match="'on'.*accepted.*obs"):
+        with pytest.raises(InputError, match="'on'.*(give|must be).*obs"):
             Disturbance('on')
-        with pytest.raises(InputError, match='accepted.*Disturbance'):
+        with pytest.raises(InputError, match='(give|must be).*Disturbance'):
             Settings(disturbance='observer')

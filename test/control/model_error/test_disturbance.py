@@ -416,7 +416,7 @@ class TestRules:
                                       'free'))
     def test_numbers_that_are_not_positive_are_refused(self, name):
         for value in (-1.0, math.nan, math.inf):
-            with pytest.raises(InputError, match=f'{name} .*accepted.*finite'):
+            with pytest.raises(InputError, match=f'{name} .*(give|must be).*finite'):
                 Disturbance(**{name: value})
         with pytest.raises(InputError, match=r'friction 0\.0.*above 0'):
             Disturbance(friction=0.0)

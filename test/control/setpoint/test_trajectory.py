@@ -138,10 +138,10 @@ NOWHERE = np.diag([1.0, 1.0, np.nan, 1.0])
 
 
 @pytest.mark.parametrize('arguments, named', [
-    (([0.0], np.eye(4)[None]), ('path', [0.0], 'accepted', 'two')),
-    ((1.0, np.eye(4)[None]), ('path', [1.0], 'accepted', 'two')),
-    (([], []), ('path', [], 'accepted', 'two')),
-    (([0.0, 0.0], poses(2)), ('path', [0.0, 0.0], 'accepted', 'increasing')),
+    (([0.0], np.eye(4)[None]), ('path', [0.0], 'give', 'two')),
+    ((1.0, np.eye(4)[None]), ('path', [1.0], 'give', 'two')),
+    (([], []), ('path', [], 'give', 'two')),
+    (([0.0, 0.0], poses(2)), ('path', [0.0, 0.0], 'give', 'increasing')),
     (([1.0, 0.0], poses(2)), ('path', [1.0, 0.0])),
     (([0.0, np.nan], poses(2)), ('path', '[0.0, nan]')),
     (([0.0, np.inf], poses(2)), ('path', '[0.0, inf]')),

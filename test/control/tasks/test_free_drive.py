@@ -282,10 +282,10 @@ def test_commands_are_refused_in_plain_words():
 
 
 @pytest.mark.parametrize('given, text', (
-    ({'damping': (1.0, -1.0)}, 'free drive: damping'), ({'damping': (1.0,)}, 'accepted are two'),
+    ({'damping': (1.0, -1.0)}, 'free drive: damping'), ({'damping': (1.0,)}, 'give two'),
     ({'speed': (0.0, 1.0)}, 'free drive: speed'), ({'rate': np.nan}, 'free drive: rate'),
-    ({'friction': 1.5}, 'accepted is 0 to 1'), ({'depth': 0.0}, 'free drive: depth'),
-    ({'wall': np.inf}, 'free drive: wall'), ({'axes': ('free',) * 5}, 'accepted are six'),
+    ({'friction': 1.5}, 'must be 0 to 1'), ({'depth': 0.0}, 'free drive: depth'),
+    ({'wall': np.inf}, 'free drive: wall'), ({'axes': ('free',) * 5}, 'give six'),
     ({'axes': ('motion',) * 6}, 'free, locked')))
 def test_wrong_settings_are_refused(given, text):
     with pytest.raises(InputError, match=text):

@@ -185,7 +185,7 @@ def test_wrong_gains_are_refused_by_name(name, size):
     for bad in (np.ones(size + 1), np.ones((size, 1)), 5.0):
         with pytest.raises(InputError, match=naming(name, np.shape(bad), (size,))):
             gains(**{name: bad})
-    with pytest.raises(InputError, match=f"^{name} .*'fast'.*accepted.* {size} "):
+    with pytest.raises(InputError, match=f"^{name} .*'fast'.*(give|must be).* {size} "):
         gains(**{name: 'fast'})
     for value in (0.0, -1.0, np.nan, -np.inf):
         bad = [1.0] * (size - 1) + [value]
@@ -217,7 +217,7 @@ def test_a_quaternion_of_few_digits_is_mended():
     ([1e-20, 0.0, 0.0, 0.0], '1e-20')])
 def test_a_quaternion_that_is_no_rotation_is_refused_with_its_length(quaternion, length):
     with pytest.raises(InputError, match=naming(
-            'quaternion', quaternion, length, 'accepted', 1, 'x y z w')):
+            'quaternion', quaternion, length, 'must be', 1, 'x y z w')):
         pose([0.0, 0.0, 0.0], quaternion)
 
 
@@ -230,7 +230,7 @@ def test_a_pose_that_is_not_finite_is_refused(position, quaternion):
 
 
 @pytest.mark.parametrize('position, quaternion, named', [
-    ([0, 0], [0, 0, 0, 1], ('position', (2,), 'quaternion', (4,), 'accepted', '(3,), (4,)')),
+    ([0, 0], [0, 0, 0, 1], ('position', (2,), 'quaternion', (4,), 'must be', '(3,), (4,)')),
     ([0, 0, 0], [0, 0, 1], ('position', (3,), 'quaternion', (3,))),
     ([[0], [0], [0]], [0, 0, 0, 1], ('position', (3, 1), 'quaternion', (4,)))])
 def test_a_pose_of_another_shape_is_refused_with_the_shapes(position, quaternion, named):

@@ -437,9 +437,9 @@ def test_predicted_acceleration_is_the_measured_one_if_the_model_is_right_and_no
 
 
 @pytest.mark.parametrize('given, message', [
-    ({'axes': ('motion',) * 5}, "'tip' .*motion, motion, motion, motion, motion: accepted.*six"),
+    ({'axes': ('motion',) * 5}, "'tip' .*motion, motion, motion, motion, motion: .*six"),
     ({'axes': ('motion',) * 5 + ('fixed',)}, 'motion, force, free'),
-    ({'activation': 1.5}, "activation .*'tip' .*1.5: accepted.* 0 to 1"),
+    ({'activation': 1.5}, "activation .*'tip' .*1.5: (give|must be).* 0 to 1"),
 ])
 def test_bad_tasks_are_refused(given, message):
     with pytest.raises(InputError, match=message):
@@ -463,7 +463,7 @@ def test_tasks_are_told_apart_by_name():
     arm = Arm(tasks=(TIP, ELBOW))
     with pytest.raises(InputError, match="'wrist'.*tip, elbow"):
         arm.law.follow(PoseGoal(arm.pose), 0.0, task='wrist')
-    with pytest.raises(InputError, match='tip, tip.*accepted'):
+    with pytest.raises(InputError, match='tip, tip.*(give|must be)'):
         replace(arm.law.settings, tasks=(TIP, TIP))
     with pytest.raises(InputError, match='axis 5.*motion'):
         arm.law.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])

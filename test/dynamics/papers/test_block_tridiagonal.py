@@ -126,9 +126,9 @@ def test_couplings_that_are_too_strong_are_refused(factorization):
     ((3, 2, 2), (3, 2, 2), ('upper', (3, 2, 2), (2, 2, 2), 'diagonal', (3, 2, 2))),
     ((3, 2, 2), (2, 2, 3), ('upper', (2, 2, 3), (2, 2, 2), 'diagonal', (3, 2, 2))),
     ((1, 2, 2), (1, 2, 2), ('upper', (1, 2, 2), (0, 2, 2), 'diagonal', (1, 2, 2))),
-    ((3, 2, 4), (2, 2, 2), ('diagonal', (3, 2, 4), 'accepted', '(n, m, m)')),
-    ((4, 4), (2, 2, 2), ('diagonal', (4, 4), 'accepted', '(n, m, m)')),
-    ((0, 2, 2), (0, 2, 2), ('diagonal', (0, 2, 2), 'accepted', '(n, m, m)')),
+    ((3, 2, 4), (2, 2, 2), ('diagonal', (3, 2, 4), 'must be', '(n, m, m)')),
+    ((4, 4), (2, 2, 2), ('diagonal', (4, 4), 'must be', '(n, m, m)')),
+    ((0, 2, 2), (0, 2, 2), ('diagonal', (0, 2, 2), 'must be', '(n, m, m)')),
 ])
 def test_blocks_that_do_not_fit_are_refused_with_both_shapes(
         diagonal, upper, named, factorization):

@@ -121,13 +121,13 @@ def test_what_one_rank_refuses_all_refuse_and_go_on(found):
     ranks, _, found = found
     told, last = found['refusals'], ranks - 1
     shape, finite, given, large = (list(one) for one in zip(*(one[:4] for one in told)))
-    assert shape[-1] == 'q has shape (0,), accepted is (1,)'
+    assert shape[-1] == 'q has shape (0,), must be (1,)'
     assert finite[-1] == 'qd is not finite: qd[0] = nan'
     assert set(shape[:-1] + finite[:-1]) == {
         f'rank {last} has refused what it was given, so nothing is done'}
-    assert given == [f'rank {last} is given tau_null and u, and rank {k} u: accepted is the same '
+    assert given == [f'rank {last} is given tau_null and u, and rank {k} u: give the same '
                      'of them' for k in range(last)] + [
-        f'rank 0 is given u, and rank {last} tau_null and u: accepted is the same of them']
+        f'rank 0 is given u, and rank {last} tau_null and u: give the same of them']
     assert all('is not finite: the state or u is too large' in one for one in large)
     assert [one[4].split(',')[0] for one in told] == last * [f'rank {last} is given u'] + [
         'rank 0 is given none of them']
@@ -136,14 +136,14 @@ def test_what_one_rank_refuses_all_refuse_and_go_on(found):
 @pytest.mark.slow  # quick: test_every_rank_needs_a_body, without MPI
 def test_bodies_that_do_not_add_up_are_refused(found):
     ranks, cases, found = found
-    accepted = f'{ranks} ranks and 7 bodies: accepted are {ranks} numbers from 1, 7 in all'
+    accepted = f'{ranks} ranks and 7 bodies: must be {ranks} numbers from 1, 7 in all'
     for told in found['constructors']:
         assert told == [f'bodies {bodies} for {accepted}'
                         for bodies in ([1] * ranks, [7] + [0] * (ranks - 1))]
 
 
 def test_every_rank_needs_a_body():
-    with pytest.raises(InputError, match='4 ranks.*3 bodies.*accepted.*1 to 3'):
+    with pytest.raises(InputError, match='4 ranks.*3 bodies.*(give|must be).*1 to 3'):
         Distributed(SimpleNamespace(size=4, rank=0), chain(3, 3))
 
 

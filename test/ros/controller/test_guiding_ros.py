@@ -142,9 +142,9 @@ def test_stiffness_damping_and_wrench_come_by_message(rig):
 
 
 @pytest.mark.parametrize('bad, text', first_quick((
-    (impedance([1.0] * 7), '7 numbers: accepted are 6 of stiffness'),
+    (impedance([1.0] * 7), '7 numbers: must be 6 of stiffness'),
     (impedance([np.nan] * 18), 'six finite numbers'),
-    (impedance([1.0] * 6, 'kitchen'), "label 'kitchen': accepted is a stamp in seconds"),
+    (impedance([1.0] * 6, 'kitchen'), "label 'kitchen': give a stamp in seconds"),
     (impedance([-1.0] * 6), 'stiffness'),
     (impedance([1.0] * 6, '1.8e9'), 'another clock'),
     (impedance([1.0] * 6, '0.001'), 'is before that of the last one'),
@@ -172,7 +172,7 @@ def test_impedance_without_a_spring_is_refused(spin):
     rig = Rig(spin).activate()
     client = Client(spin)
     spin(lambda: client.impedances.get_subscription_count() > 0, client)
-    rig.until_said("has Gains, and no stiffness: accepted with a Stiffness (parameter mode "
+    rig.until_said("has Gains, and no stiffness: give it a Stiffness (parameter mode "
                    "'impedance')",
                    lambda: client.impedances.publish(impedance(EIGHTEEN)))
 

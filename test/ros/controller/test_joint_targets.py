@@ -17,7 +17,7 @@ from trajectory_msgs.msg import (  # noqa: E402
     MultiDOFJointTrajectory,
 )
 
-from node_rig import JOINTS, READY, Rig, target  # noqa: E402
+from node_rig import given, JOINTS, READY, Rig, target  # noqa: E402
 from osc_ros.loop import requests  # noqa: E402
 from osc_ros.ros.messages import messages  # noqa: E402
 
@@ -210,7 +210,16 @@ def test_goal_that_is_dropped_after_its_answer_has_a_second_one(spin):
 
     label = later()
     rig.tell(rig.hardware.poses, target((0.4, 0.0, 0.4)))
+    present = rig.label
     rig.until_dropped(label, 'target_pose')
+    label = later()
+    for k in (1, 2):  # the second change waits for the first one
+        [result] = rig.controller.set_parameters(given(tool__position=[0.0, 0.0, 0.1 * k]))
+        assert result.successful, result.reason
+        rig.until_dropped(label, 'the tool was changed')
+        if k == 1:
+            rig.until_dropped(present, 'the tool was changed')
+            label = later()
     label = later()
     rig.goal(JOINTS, READY + 0.1)
     rig.until_dropped(label, 'mode joints')

@@ -119,7 +119,7 @@ def test_tool_moves_the_point_that_is_reported_and_not_the_arm(spin):
     settle(rig, weight())
     [result] = rig.controller.set_parameters(given(tool__orientation=[0.0, 0.0, 0.0, 3.0]))
     assert not result.successful
-    assert 'has length 3: accepted is 1' in result.reason
+    assert 'has length 3: must be 1' in result.reason
 
 
 @pytest.mark.parametrize('by', [pytest.param('parameter', marks=pytest.mark.slow), 'topic'])
@@ -183,7 +183,7 @@ def test_friction_and_rotors_are_taken_from_parameters(spin):
     np.testing.assert_array_equal(friction.coulomb, [0.5] * 7)
     np.testing.assert_array_equal(rig.controller._law.robot.rotor_inertia, [0.1] * 7)
     [result] = rig.controller.set_parameters(given(friction__viscous=[0.1]))
-    assert "'friction.viscous' has 1 entries: accepted is one for each of panda" in result.reason
+    assert "'friction.viscous' has 1 entries: give one for each of panda" in result.reason
     rig.controller.set_parameters(given(friction__coulomb=[0.0] * 7))
     assert rig.controller._law.settings.friction is None
 

@@ -83,7 +83,7 @@ def test_point_in_the_frame_of_a_link_is_taken_at_its_pose(rig):
     (point(frame='kitchen'), "frame 'kitchen' is not a link of robot 'panda'"),
     (point((np.nan, 0.0, 0.0)), 'not finite: position [nan'),
     pytest.param(point((np.inf, 0.0, 0.0)), 'not finite', marks=pytest.mark.slow),
-    pytest.param(point((0.0, 0.0, 1.7e308)), 'accepted is at most 1000 m',
+    pytest.param(point((0.0, 0.0, 1.7e308)), 'must be at most 1000 m',
                  marks=pytest.mark.slow),
     (point(stamp=1.8e9), 'another clock'),
 ])
@@ -99,7 +99,7 @@ def test_commands_that_the_kind_does_not_take_are_refused(rig):
     tell = rig.hardware.create_publisher
     poses = tell(PoseStamped, 'osc_controller/gaze/target_pose', 10)
     rig.until_said("gaze/target_pose refused, the old target stays: task 'gaze' is of kind "
-                   'look_at: accepted are target_point, target_twist, target_trajectory',
+                   'look_at: give target_point, target_twist, target_trajectory',
                    lambda: poses.publish(target()))
     wrenches = tell(WrenchStamped, 'osc_controller/gaze/target_wrench', 10)
     pushed = WrenchStamped()
@@ -113,8 +113,8 @@ def test_kind_and_axis_are_live_and_bad_ones_are_refused(rig):
     def sets(**values):
         return rig.controller.set_parameters_atomically(given(**values))
 
-    assert 'accepted is one of pose, look_at' in sets(gaze__kind='look').reason
-    assert "task 'gaze': axis [0.0, 0.0, 0.0]: accepted are three" in sets(
+    assert 'must be one of pose, look_at' in sets(gaze__kind='look').reason
+    assert "task 'gaze': axis [0.0, 0.0, 0.0]: give three" in sets(
         gaze__axis=[0.0, 0.0, 0.0]).reason
     assert 'an array of 3' in sets(gaze__axis=[0.0, 1.0]).reason
     assert sets(gaze__axis=[1.0, 0.0, 0.0]).successful
@@ -123,7 +123,7 @@ def test_kind_and_axis_are_live_and_bad_ones_are_refused(rig):
     assert sets(gaze__kind='pose', gaze__frame=LINK).successful
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
     rig.until_said("gaze/target_point refused, the old target stays: task 'gaze' is of kind pose: "
-                   'accepted are target_pose, target_twist, target_trajectory',
+                   'give target_pose, target_twist, target_trajectory',
                    lambda: rig.points.publish(point()))
     assert sets(gaze__kind='look_at').successful
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)

@@ -4,6 +4,7 @@
 """Controller and simulator nodes over DDS: commands, refusals, parameters, shutdown."""
 
 import gc
+from itertools import permutations
 import signal
 import subprocess
 import sys
@@ -33,11 +34,13 @@ from common import naming  # noqa: E402
 from node_rig import (  # noqa: E402
     BRAKED,
     FAILURE,
+    follow_joints,
     given,
     gravity,
     Hardware,
     JOINTS,
     PANDA,
+    Plant,
     READY,
     Rig,
     ROBOT,
@@ -46,6 +49,7 @@ from node_rig import (  # noqa: E402
     target,
     wrench,
 )
+from osc_ros.control.safety.supervision import HARMLESS  # noqa: E402
 from osc_ros.control.setpoint.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.loop import requests  # noqa: E402
@@ -94,7 +98,7 @@ def test_transition_that_cannot_be_made_now_is_refused_and_the_node_goes_on(spin
         answer = client.call_async(ChangeState.Request(transition=wanted))
         spin(answer.done, why='for the refusal')
         assert not answer.result().success, wanted
-        assert spin.said("refused: the node is 'active', accepted is one of deactivate (4), "
+        assert spin.said("refused: the node is 'active': give one of deactivate (4), "
                          'shutdown (7)', times=number), wanted
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
@@ -160,10 +164,10 @@ def test_frame_that_tf2_knows_is_taken(spin):
 
 BAD_TARGETS = [
     (target(frame='kitchen'), "frame 'kitchen' is not a link of robot 'panda' (links: base,"),
-    (target(quaternion=(0.0, 0.0, 0.0, 0.0)), 'has length 0: accepted is 1'),
-    (target(quaternion=(0.0, 0.0, 2.0, 0.0)), 'has length 2: accepted is 1'),
+    (target(quaternion=(0.0, 0.0, 0.0, 0.0)), 'has length 0: must be 1'),
+    (target(quaternion=(0.0, 0.0, 2.0, 0.0)), 'has length 2: must be 1'),
     (target(position=(np.nan, 0.0, 0.0)), 'pose is not finite'),
-    (target(position=(1.7e308, 0.0, 0.0)), 'accepted is at most 1000 m'),
+    (target(position=(1.7e308, 0.0, 0.0)), 'must be at most 1000 m'),
     (target(stamp=1.8e9), 'another clock'),
 ]
 
@@ -186,8 +190,8 @@ def jogging(linear=(0.0, 0.1, 0.0), frame='panda_link0', stamp=0.0):
 
 BAD_TWISTS = [
     (jogging(frame='kitchen'), "frame 'kitchen' is not a link of robot 'panda'"),
-    (jogging(linear=(np.nan, 0.0, 0.0)), 'accepted are 6 finite numbers'),
-    (jogging(stamp=1e-3), 'accepted is less than 0.2 s, or 0 for now'),
+    (jogging(linear=(np.nan, 0.0, 0.0)), 'must be 6 finite numbers'),
+    (jogging(stamp=1e-3), 'must be less than 0.2 s, or 0 for now'),
     (jogging(stamp=1.8e9), 'another clock'),
 ]
 
@@ -346,26 +350,26 @@ def test_target_may_be_in_the_frame_of_any_link(spin, frame, position, error):
 
 
 BAD_PARAMETERS = [
-    ('translation.natural_frequency', [1.0, 2.0], 'accepted is an array of 3, each a number'),
+    ('translation.natural_frequency', [1.0, 2.0], 'must be an array of 3, each a number'),
     ('translation.natural_frequency', [1.0, 2.0, -3.0], 'at least 0.001'),
-    ('rotation.damping_ratio', 'high', 'accepted is an array of 3'),
+    ('rotation.damping_ratio', 'high', 'must be an array of 3'),
     ('posture.natural_frequency', -1.0, 'out of range Min: 0.0'),
-    ('singularity.low', 0.5, 'accepted is 0 < low < high < 1'),
-    ('limits.effort', [1.0], 'accepted is one for each of panda_joint1'),
-    ('limits.effort', [1.0] * 7, 'to hold the arm where it is: accepted there is at least'),
+    ('singularity.low', 0.5, 'must be 0 < low < high < 1'),
+    ('limits.effort', [1.0], 'give one for each of panda_joint1'),
+    ('limits.effort', [1.0] * 7, 'to hold the arm where it is: must be at least'),
     ('state_timeout', 0.0, 'out of range Min: 0.001'),
-    ('target.translation.jerk', float('inf'), 'accepted are finite ones only, or infinite'),
-    ('workspace.upper', [0.0], 'accepted is an array of 3'),
+    ('target.translation.jerk', float('inf'), 'must be finite ones only, or infinite'),
+    ('workspace.upper', [0.0], 'must be an array of 3'),
     ('translation.natural_frequency', [20.0, 1000.0, 20.0], "'translation.natural_frequency' is "
-     '1000: accepted is at most 116.3 at 500 Hz with a delay of '),
-    ('rotation.damping_ratio', [100.0] * 3, "'rotation.damping_ratio' is 100: accepted is at "
+     '1000: must be at most 116.3 at 500 Hz with a delay of '),
+    ('rotation.damping_ratio', [100.0] * 3, "'rotation.damping_ratio' is 100: must be at "
      'most 6.239 at 500 Hz'),
-    ('posture.natural_frequency', 1000.0, 'is 1000: accepted is at most 116.3'),
-    ('posture.damping', 1000.0, 'is 1000: accepted is at most 250'),
-    ('force.damping', 1e4, 'is 10000: accepted is at most 250'),
-    ('force.integral_rate', 1000.0, 'is 1000: accepted is at most 25'),
-    ('limits.reaction_time', 0.001, 'is 0.001: accepted is at least 0.008'),
-    ('limits.repulsion', 1000.0, "'limits.repulsion' is 1000: accepted is at most "),
+    ('posture.natural_frequency', 1000.0, 'is 1000: must be at most 116.3'),
+    ('posture.damping', 1000.0, 'is 1000: must be at most 250'),
+    ('force.damping', 1e4, 'is 10000: must be at most 250'),
+    ('force.integral_rate', 1000.0, 'is 1000: must be at most 25'),
+    ('limits.reaction_time', 0.001, 'is 0.001: must be at least 0.008'),
+    ('limits.repulsion', 1000.0, "'limits.repulsion' is 1000: must be at most "),
     ('tip', 'panda_link3', "'tip' can be set only while the node is unconfigured"),
 ]
 
@@ -552,7 +556,7 @@ def test_garbage_is_collected_as_usual_only_after_the_last_of_two_controllers(ro
 
 
 def test_task_of_a_name_that_is_taken_is_refused(ros):
-    with pytest.raises(InputError, match="'tasks' .*'posture'.*accepted"):
+    with pytest.raises(InputError, match="'tasks' .*'posture'.*(give|must be)"):
         Controller(parameter_overrides=given(tasks=['posture']))
     gc.collect()  # of the node that rclpy had begun
 
@@ -622,15 +626,15 @@ def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
     ({'robot_description_file': 'Pandda'}, "did you mean 'panda'?"),
     ({'robot_description': '<robot'}, 'XML'),
     ({'robot_description': 'hello', 'base': '', 'tip': ''}, "the URDF does not parse as XML: "
-     "syntax error (line 1, column 1); it begins 'hello': accepted is the text of a URDF"),
+     "syntax error (line 1, column 1); it begins 'hello': give the text of a URDF"),
     ({'robot_description': 'arm.urdf'}, 'the URDF does not parse as XML'),  # another node's text
     ({'robot_description': '<html/>', 'base': ''}, 'the root element is <html>'),
     ({'tip': 'panda_hand_tpc'}, 'panda_hand_tcp'),
     ({'base': ''}, "parameter 'base' is empty"),
-    ({'method': 'magic'}, "'method' is 'magic': accepted is one of sweep, "),
-    ({'workers': -1}, "'workers' is -1: accepted is an integer, at least 0"),
-    ({'joint_order': ['panda_joint1']}, "accepted are the joints from 'panda_link0'"),
-    ({'translation.speed': 'fast'}, "'translation.speed' is 'fast': accepted is a number"),
+    ({'method': 'magic'}, "'method' is 'magic': must be one of sweep, "),
+    ({'workers': -1}, "'workers' is -1: must be an integer, at least 0"),
+    ({'joint_order': ['panda_joint1']}, "give the joints from 'panda_link0'"),
+    ({'translation.speed': 'fast'}, "'translation.speed' is 'fast': must be a number"),
     ({'rotor_inertia': [1.0]}, 'rotor'),
 ])
 def test_configuring_fails_and_says_why(spin, parameters, message):
@@ -663,7 +667,7 @@ def test_without_states_the_controller_holds_against_gravity_and_then_goes_on(sp
     rig = Rig(spin, state_timeout=0.2).activate()
     rig.ask()
     rig.until_held(gravity(READY), atol=BRAKED)
-    rig.until_said('stale_state: nothing for 0.2')
+    rig.until_said('stale_state: no joint states on /joint_states for 0.2')
     rig.controller.set_parameters(given(settle_time=0.001))
     rig.ask()
 
@@ -789,7 +793,7 @@ def test_simulator_drops_a_bad_command_and_says_so(spin, bad):
 
     def said():
         driver.commands.publish(Float64MultiArray(data=bad))
-        return spin.said('command dropped') and spin.said('accepted are 7 finite torques')
+        return spin.said('command dropped') and spin.said('must be 7 finite torques')
 
     spin(said)
     assert simulator._tick == 0
@@ -861,7 +865,7 @@ def test_same_seed_same_noise(spin):
 
 @pytest.mark.parametrize('parameters, message', [
     ({'timestep': 0.0015}, 'whole number'),
-    ({'seed': -1}, "'seed' .*-1: accepted.* 0"),
+    ({'seed': -1}, "'seed' .*-1: (give|must be).* 0"),
     ({'initial_positions': [9.0] * 7}, 'panda_joint1'),
     ({'friction': [1.0]}, 'friction'),
     ({'joint_order': ['a', 'b']}, 'panda_joint1'),
@@ -897,3 +901,29 @@ def test_speed_override_is_set_by_topic_and_parameter_and_outlasts_an_activation
     rig.deactivate()
     rig.activate_configured()
     assert in_force() == 50.0
+
+
+@pytest.mark.slow  # quick: test_changes_that_follow_each_other_closely_do_not_throw_the_arm
+@pytest.mark.parametrize('gap', [0.02, 0.1, 0.3, 0.6])  # [s]
+def test_second_change_of_mode_at_full_joint_speed_does_not_throw_the_arm(spin, gap):
+    rig = Rig(spin, rate=500.0).activate()
+    plant, engine = Plant(rig), rig.controller._loop.engine
+    follow_joints(rig, READY)
+    for first, second in permutations(('acceleration', 'impedance', 'free', 'joints'), 2):
+        if first == 'joints':
+            continue
+        follow_joints(rig, READY + [1.5, 0.8, -1.2, 1.0, 1.5, 1.2, -1.5],
+                      plant.arm.velocity)
+        plant.speed = plant.step = 0.0
+        plant.run(0.4)
+        before = plant.speed
+        for mode, seconds in ((first, gap), (second, 1.5)):
+            assert set_live(rig, mode=mode) == ''
+            plant.run(seconds)
+        print(f'{first}, {second} after {gap} s: v {before:.2f}, then {plant.speed:.2f}, at the '
+              f'end {np.abs(plant.arm.qd / plant.arm.velocity).max():.3f}, step '
+              f'{plant.step:.3f}; {dict(engine.guard.counts)}')
+        assert plant.speed <= 1.05 and plant.step <= 0.1
+        assert engine.guard.reaction in HARMLESS
+        follow_joints(rig, READY)
+        plant.run(2.5)

@@ -109,7 +109,7 @@ def test_markers_become_obstacles_and_bad_ones_are_answered_by_name(spin, tmp_pa
     level, text = rig.send(marker('new/0'), marker('box/0', frame='moon'),
                            marker('box/1', scale=(0.0, 1.0, 1.0)))
     assert level == DiagnosticStatus.WARN
-    assert re.search(naming("'box/0'", 'moon', 'accepted', "'box/1'", 'accepted'), text)
+    assert re.search(naming("'box/0'", 'moon', 'give', "'box/1'", 'must be'), text)
     assert set(rig.obstacles) == {'box/0', 'ball/3', 'new/0'}
     rig.until_said("marker 'box/0' refused")
     values = rig.values(obstacles='3', obstacles_refused='2', obstacles_left_out='0')
@@ -181,7 +181,7 @@ def test_marker_locked_to_a_link_is_held_and_let_go_and_live_changes_keep_it(spi
             for k in range(MOST_THINGS)]
     level, text = rig.send(*many)
     assert level == DiagnosticStatus.WARN
-    assert re.search(naming(f"'a/{MOST_THINGS - 1}'", 'accepted are at most'), text)
+    assert re.search(naming(f"'a/{MOST_THINGS - 1}'", 'must be at most'), text)
     assert len(things(rig)) == MOST_THINGS
     rig.send(marker('a/0', action=Marker.DELETEALL))
     assert rig.send(marker('cup/0', (0.5, 0.3, 0.5))) == (DiagnosticStatus.OK, '')
@@ -197,7 +197,7 @@ def test_marker_locked_to_a_link_is_held_and_let_go_and_live_changes_keep_it(spi
      naming('the fence', "excludes the joint 'panda_joint1'")),
     ({'clearance__fence__planes': [1.0] * 3}, naming('clearance.fence.planes', 'four for each')),
     ({'clearance__margin': 0.0, 'clearance__fence__planes': [0.0, 0.0, 1.0, 0.0]},
-     naming('clearance.margin', 'accepted with a fence is more than 0 m')),
+     naming('clearance.margin', 'with a fence it must be more than 0 m')),
     ({'clearance__margin': 2.0}, naming('clearance.margin', '1'))])
 def test_bad_clearance_is_refused_with_what_is_accepted(spin, tmp_path, bad, text):
     rig = Among(spin, tmp_path)

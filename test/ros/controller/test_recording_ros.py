@@ -3,13 +3,16 @@
 
 """The black box and osc_record of a running controller."""
 
+from functools import partial
 import json
+import math
 import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+from threading import Event, Thread
 import time
 from types import SimpleNamespace
 
@@ -18,23 +21,36 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 pytest.importorskip('mcap', reason='mcap is not installed')
+from geometry_msgs.msg import PoseStamped
+from rcl_interfaces.srv import GetParameters
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import UInt8MultiArray
 
+from browser import free_port
 from common import PATIENCE
+from node_rig import ROBOT
 import osc_ros
+from osc_ros.control.checkpoint import Checkpoint
+from osc_ros.loop import requests
+from osc_ros.loop.journal import loaded_piece
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagReader, BagWriter
 from osc_ros.recording.explanation import difference
 from osc_ros.recording.recorded_joints import loaded_bag
 from osc_ros.recording.replay import PARAMETERS, Replay
+from osc_ros.recording.tape import runs_of, segments_of
 from osc_ros.ros.controller import black_box
 from osc_ros.ros.controller.black_box import BlackBox
+from osc_ros.ros.controller.controller import Controller
 from osc_ros.ros.controller.records import Records
+from osc_ros.ros.messages.messages import pose_message, stamp
+from osc_ros.ros.process.node_process import EventsExecutor
 from osc_ros.tools.record.alternative import ChangedParameters, changes_of
-from ros_arm import RosArm
+from processes import Processes
+from readers import arguments_of, READERS
+from ros_arm import HOME, RosArm, Spun
 from watched import bad_state, Watched
 
 FREQUENCY = 'translation.natural_frequency'
@@ -86,7 +102,7 @@ def test_watchdog_writes_a_file_that_is_computed_again(spin, tmp_path, monkeypat
     assert difference(run, again).largest.max() < 1.0
     with pytest.raises(osc_ros.InputError, match=f"mean '{FREQUENCY}'"):
         changes_of(['translation.natural_freqency=[1.0,1.0,1.0]'], values)
-    with pytest.raises(osc_ros.InputError, match='accepted are'):
+    with pytest.raises(osc_ros.InputError, match='give'):
         changes_of(['rate=10.0'], values)
 
 
@@ -119,12 +135,28 @@ class Growing:
         from osc_ros.loop.journal import Journal
         self.journal = Journal(1e3, 10**9)
         self.journal.begin(SimpleNamespace(
-            acts=True, law=SimpleNamespace(robot=None), checkpoint=lambda: 'state'))
+            acts=True, law=SimpleNamespace(robot=None),
+            checkpoint=lambda: Checkpoint(*[None] * 6)))
 
     def read(self, what, *arguments):
         for _ in range(100):
             self.journal.record('watch', (0.01,), lambda: None)
         return what(SimpleNamespace(journal=self.journal), *arguments)
+
+    request = read
+
+
+@pytest.mark.parametrize('counts', [(0, 1, 1, 2, 2, 1, 1), (1, 1, 0, 0, 1, 1)], ids=str)
+def test_subscriber_that_comes_leaves_no_gap_in_the_journal_of_another(counts):
+    records, numbers, published = object.__new__(Records), iter(counts), []
+    records._loop, records._at, records._subscribers, records._counted = Growing(), None, 0, 0.0
+    records._publisher = SimpleNamespace(
+        get_subscription_count=lambda: next(numbers),
+        publish=lambda message: published.append(loaded_piece(message.data.tobytes())))
+    for _ in counts:
+        records._publish()
+    [run] = runs_of(segments_of(published))
+    assert len(run) == 2 and all(segment.tape for segment in run)
 
 
 def test_reading_a_journal_that_grows_ends():
@@ -313,6 +345,7 @@ SLOW_WRITER = """
 import sys, time
 from osc_ros.ros.controller.black_box import BlackBox
 from osc_ros.ros.controller import black_box
+from osc_ros.loop.journal import loaded_piece
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import Message
 
@@ -380,7 +413,7 @@ def test_names_that_ros_does_not_have_are_refused(arguments, capsys):
     from osc_ros.tools.record import record_node
     with pytest.raises(SystemExit, match='2'):
         record_node.main(arguments)
-    assert 'accepted are letters, digits and _' in capsys.readouterr().err
+    assert 'must be letters, digits and _' in capsys.readouterr().err
 
 
 # osc_record that waits for a controller for 1 s in place of 10 s, and for a long time.
@@ -478,3 +511,87 @@ def test_record_whose_folder_is_removed_says_so(tmp_path):
     assert process.returncode == 3, said
     assert f"'{tmp_path / 'run' / 'run_0.mcap'}' was removed" in said
     assert 'Traceback' not in said and 'no node' not in said and 'computes' not in out
+
+
+PART = 300.0  # simulated time of one recording; a run of an hour would not fit into memory [s]
+
+
+@pytest.mark.slow  # quick: test_recording_over_ros_is_computed_again, test_readers.py
+def test_run_with_page_recorder_diagnostics_and_queries_is_computed_again(ros, tmp_path, request):
+    seconds = 3600.0 * request.config.getoption('hours')
+    processes, failures, ends = Processes(tmp_path), [], Event()
+    rng, rate = np.random.default_rng(7), 250.0
+    given = {**ROBOT, 'rate': rate, 'lockstep': True, 'paced': True, 'lockstep_timeout': 3600.0,
+             'initial_positions': list(map(float, HOME))}
+    processes.start('simulator', '--ros-args', *(
+        word for name, value in given.items() for word in ('-p', f'{name}:={json.dumps(value)}')))
+    controller = Controller(parameter_overrides=[
+        Parameter(name, value=value) for name, value in {
+            **ROBOT, 'rate': rate, 'state_timeout': 30.0, 'disturbance.mode': 'observer',
+            'black_box.directory': str(tmp_path / 'box')}.items()])
+    user = Node('user')
+    names = list(controller._parameters)
+    queries = user.create_client(GetParameters, 'osc_controller/get_parameters')
+    poses = user.create_publisher(PoseStamped, 'osc_controller/target_pose', 10)
+    user.create_timer(1.0, lambda: queries.call_async(GetParameters.Request(names=names)))
+    nodes = Spun(EventsExecutor(), user, controller)
+    page = processes.start('viewer', '--port', free_port())
+
+    def read():
+        try:
+            while not ends.wait(0.2):
+                for what in READERS:
+                    if what is not requests.journal_piece:
+                        loop.read(what, *arguments_of(what, loop.engine)[1:])
+        except Exception as error:
+            failures.append(error)
+
+    def move_at_random(length):
+        """Set a goal for the tip at random, and sometimes a gain, every 1.5 s for a time [s]."""
+        end, due, count = loop.time + length, loop.time, 0
+        while loop.time < end:
+            until(lambda due=due: loop.time >= due)
+            goal = home.copy()
+            goal[:3, 3] += rng.uniform(-0.1, 0.1, 3)
+            poses.publish(pose_message(goal, ROBOT['base'], stamp(0.0)))
+            count, due = count + 1, due + 1.5
+            if count % 5 == 0:
+                set_frequency(controller, rng.uniform(15.0, 25.0))
+
+    reader = Thread(target=read)
+    try:
+        until(lambda: getattr(controller, '_loop', None) is not None and controller._loop.time > 0)
+        loop = controller._loop
+        until(lambda: loop.read(requests.status).mode == 'active')
+        home = loop.read(lambda engine: engine.law.target.pose.copy())
+        reader.start()
+        for part in range(math.ceil(seconds / PART)):
+            length = min(PART, seconds - part * PART)
+            run = recorded_run(processes, controller, tmp_path / f'run{part}',
+                               partial(move_at_random, length))
+            print(f'{part * PART + length:.0f} s: {run.commands} torques, {run.differing} '
+                  f'differ (by up to {run.largest:g} N m)', flush=True)
+            commands, is_identical = run.commands, run.is_identical
+            assert is_identical and commands > 0.9 * rate * length
+            assert sum(event.text.startswith('follow') for event in run.events) > 0.5 * length
+        assert page.poll() is None and reader.is_alive() and not failures
+    finally:
+        ends.set()
+        processes.end()
+        nodes.close()
+
+
+def recorded_run(processes, controller, folder, move):
+    """Return the run of osc_record during `move`, computed again; the recording is removed."""
+    before = readers_of_journal(controller)
+    recorder = processes.start('record', '--output', folder, '--json', folder.with_suffix('.json'))
+    until(lambda: readers_of_journal(controller) - before)
+    until(lambda: 'recording; Ctrl-C ends it' in recorder.log.read_text())
+    move()
+    recorder.send_signal(signal.SIGINT)
+    assert recorder.wait(timeout=PATIENCE) == 0, recorder.log.read_text()
+    assert json.loads(folder.with_suffix('.json').read_text())['exact'] is True, (
+        recorder.log.read_text())
+    run = Replay(loaded_bag(folder).run_of(), has_terms=False).compute()
+    shutil.rmtree(folder)
+    return run

@@ -3,6 +3,10 @@
 
 """Several publishers of joint states: each joint is controlled by the states of one of them."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -13,13 +17,23 @@ from rclpy.node import Node  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from foreign import ForeignPlant  # noqa: E402
-from node_rig import FAILURE, given, gravity, JOINTS, PANDA, READY, Rig, SUCCESS  # noqa: E402
+from common import import_path  # noqa: E402
+from node_rig import (  # noqa: E402
+    FAILURE,
+    follow_joints,
+    given,
+    gravity,
+    JOINTS,
+    PERIOD,
+    Plant,
+    READY,
+    Rig,
+    SUCCESS,
+)
 from osc_ros.loop import requests  # noqa: E402
 from osc_ros.ros.messages import messages  # noqa: E402
 from variants import first_quick  # noqa: E402
 
-PERIOD = 0.002  # [s]
 GOAL = READY + [0.6, 0.3, -0.5, 0.4, 0.6, -0.5, 0.7]
 REST = np.zeros(7)
 
@@ -39,34 +53,6 @@ class Driver(Node):
         self.states.publish(messages.joint_state(
             self.joints, PERIOD * self.tick if time is None else time, np.asarray(q, dtype=float),
             np.asarray(qd, dtype=float), np.zeros(len(self.joints))))
-
-
-class Plant:
-    """The arm of a rig, simulated in lockstep by Pinocchio; it records speed and torque steps."""
-
-    def __init__(self, rig):
-        """Put the arm at READY."""
-        self.rig, self.arm = rig, ForeignPlant(PANDA, JOINTS)
-        self.arm.reset(READY)
-        self.speed = self.step = 0.0
-        self.q, self.tau = [READY], gravity(READY)
-
-    def run(self, duration, beside=lambda: None):
-        """Simulate for a time [s]; call `beside` before each state."""
-        for _ in range(round(duration / PERIOD)):
-            beside()
-            tau = self.rig.ask(q=self.arm.q, velocity=self.arm.qd.tolist())
-            self.step = max(self.step, np.abs((tau - self.tau) / self.arm.effort).max())
-            self.arm.step(tau, PERIOD)
-            self.tau = tau
-            self.q.append(self.arm.q)
-            self.speed = max(self.speed, np.abs(self.arm.qd / self.arm.velocity).max())
-
-
-def follow_joints(rig, q):
-    """Move the joints to q (n,) in mode `joints`."""
-    assert rig.controller.set_parameters_atomically(given(mode='joints')).successful
-    rig.controller._loop.request(requests.move_joints, q, None, None)
 
 
 def released(rig):
@@ -95,6 +81,45 @@ def test_states_of_another_node_that_come_later_do_not_move_the_arm(spin, kind, 
     plant.run(2.5, lambda: other.state(OTHER_STATES[kind](plant),
                                        time=PERIOD * (rig.hardware.tick + 0.5)))
     print(f'{kind}: v {plant.speed:.2f}, step {plant.step:.3f}')
+    assert plant.speed <= 1.0 and plant.step <= 0.1
+    np.testing.assert_allclose(plant.arm.q, GOAL, atol=2e-3)
+
+
+FLOOD = """
+import sys
+import numpy as np
+from node_rig import JOINTS, READY
+import rclpy
+from sensor_msgs.msg import JointState
+from osc_ros.ros.messages import messages
+rclpy.init()
+node, tick, rest = rclpy.create_node('flood'), 0, np.zeros(7)
+states = node.create_publisher(JointState, 'joint_states', 10)
+def send():
+    global tick
+    tick += 1
+    states.publish(messages.joint_state(JOINTS, 0.001 * tick, 0.1 * READY, rest, rest))
+node.create_timer(0.001, send)
+rclpy.spin(node)
+"""
+
+
+@pytest.mark.slow  # quick: test_flood_of_another_nodes_states_costs_no_state_of_the_driver
+def test_states_that_another_process_sends_at_any_rate_do_not_move_the_arm(spin):
+    rig = Rig(spin, rate=500.0).activate()
+    plant, ignored = Plant(rig), rig.controller._loop.publishers.known.ignored
+    process = subprocess.Popen(
+        [sys.executable, '-c', FLOOD], env=os.environ | {'PYTHONPATH': import_path()})
+    try:
+        rig.spin(lambda: ignored[0] > 100, why='for its states')
+        follow_joints(rig, GOAL)
+        before = ignored[0]
+        plant.run(2.5)
+        assert ignored[0] > before + 100
+    finally:
+        process.kill()
+        process.wait()
+    print(f'v {plant.speed:.2f}, step {plant.step:.3f}, {ignored[0] - before} ignored')
     assert plant.speed <= 1.0 and plant.step <= 0.1
     np.testing.assert_allclose(plant.arm.q, GOAL, atol=2e-3)
 

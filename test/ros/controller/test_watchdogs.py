@@ -90,15 +90,15 @@ def no_more_of_it(rig):
 
 
 CAUSES = {
-    'stale_state': (nothing, {'state_timeout': 0.3}, 'nothing for 0.3'),
-    'stale_target': (nothing, {'target_timeout': 0.3}, 'nothing for 0.3'),
+    'stale_state': (nothing, {'state_timeout': 0.3}, 'no joint states on /joint_states for 0.3'),
+    'stale_target': (nothing, {'target_timeout': 0.3}, 'no target message for 0.3'),
     'deadline': (nothing, {'rate': 20000.0}, 'an update took '),
     'not_finite': (bad_state, {}, "joint_states: position of 'panda_joint1' is nan"),
     'jump': (jump, {}, "'panda_joint1' went 0.5"),
     'overspeed': (too_fast, {}, "'panda_joint1' moves at 3.5: its limit is 2.175"),
     'velocity': (wrong_velocity, {}, "'panda_joint1' "),
     'other_publisher': (publisher, {}, '/hardware'),
-    'stale_obstacles': (obstacle, {'obstacles.timeout': 0.3}, 'nothing for 0.3'),
+    'stale_obstacles': (obstacle, {'obstacles.timeout': 0.3}, 'no obstacles message for 0.3'),
     'too_near': (near_obstacle, {'clearance.margin': 0.1, 'report_rate': 50.0}, "'panda_"),
     'contact': (touch, {'contact__torque': [0.002] * 7, 'watchdog__contact__latched': False},
                 'external torque of '),

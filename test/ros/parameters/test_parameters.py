@@ -170,18 +170,18 @@ def test_integers_are_taken_where_numbers_are_meant():
 
 @pytest.mark.parametrize('entry, value, message', [
     (Entry('x', 1.0, '', lower=0.0, upper=2.0), 3.0,
-     "'x' .*3.0: accepted.*number.* 0, .* 2"),
-    (Entry('x', 1.0, ''), 'fast', "'x' .*'fast': accepted.*number"),
-    (Entry('x', 1.0, ''), True, "'x' .*True: accepted.*number"),
+     "'x' .*3.0: (give|must be).*number.* 0, .* 2"),
+    (Entry('x', 1.0, ''), 'fast', "'x' .*'fast': (give|must be).*number"),
+    (Entry('x', 1.0, ''), True, "'x' .*True: (give|must be).*number"),
     (Entry('x', 1.0, '', lower=0.0), float('nan'), "'x'.*nan"),
-    (Entry('x', True, ''), 1, "'x' .*1: accepted.*true.*false"),
-    (Entry('x', 'a', ''), 1, "'x' .*1: accepted.*text"),
-    (Entry('x', (1.0,) * 3, '', size=3), [1.0, 2.0], 'accepted.*3, .*number'),
-    (Entry('x', (1.0,) * 3, '', size=3), [], 'accepted.*array.* 3'),
+    (Entry('x', True, ''), 1, "'x' .*1: (give|must be).*true.*false"),
+    (Entry('x', 'a', ''), 1, "'x' .*1: (give|must be).*text"),
+    (Entry('x', (1.0,) * 3, '', size=3), [1.0, 2.0], '(give|must be).*3, .*number'),
+    (Entry('x', (1.0,) * 3, '', size=3), [], '(give|must be).*array.* 3'),
     (Entry('x', (), '', lower=0.0), [1.0, -1.0], 'any number.*at least'),
     (Entry('x', (), '', of=str), [1.0], 'each a text'),
-    (Entry('x', (), '', of=str), 'ab', "'x' .*'ab': accepted.*array"),
-    (Entry('x', (), ''), 1.0, 'accepted.*array'),
+    (Entry('x', (), '', of=str), 'ab', "'x' .*'ab': (give|must be).*array"),
+    (Entry('x', (), ''), 1.0, '(give|must be).*array'),
 ])
 def test_bad_values_are_refused_by_message(entry, value, message):
     with pytest.raises(InputError, match=message):
@@ -362,8 +362,8 @@ def test_user_loads_with_ros2_param_what_ros2_param_dumped(spin, tmp_path):
 
 @pytest.mark.parametrize('bad, reason', [
     ({'posture.damping': -1.0}, 'out of range'),
-    ({'translation.natural_frequency': [1.0, 2.0]}, 'accepted is an array of 3'),
-    ({'base': 3}, 'accepted is a text')])
+    ({'translation.natural_frequency': [1.0, 2.0]}, 'must be an array of 3'),
+    ({'base': 3}, 'must be a text')])
 def test_set_with_one_bad_value_is_refused_whole_over_the_service(spin, bad, reason):
     node = controller.Controller(parameter_overrides=[Parameter('autostart', value=False)])
     other = Other(spin, node)
