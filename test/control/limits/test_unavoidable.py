@@ -116,7 +116,7 @@ def driven_among(name, count, event):
 @pytest.mark.parametrize(('name', 'count'), first_quick([
     ('ur5e', 8), ('ur5e', 1), ('ur5e', 2), ('ur5e', 4), ('fr3', 1), ('fr3', 2), ('fr3', 4),
     ('fr3', 32), ('panda', 1), ('panda', 8), ('gen3', 2), ('gen3', 32)]))
-def test_no_torque_steps_where_obstacles_come_go_and_jump_around_joints_at_full_speed(name, count, event):
+def test_no_torque_steps_where_obstacles_come_go_and_jump_around_fast_joints(name, count, event):
     speeds, steps = driven_among(name, count, event)
     assert speeds.max() < 1.05
     assert steps.max() < LARGEST_STEP
