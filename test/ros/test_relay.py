@@ -208,7 +208,7 @@ def test_without_commands_the_relay_holds_the_arm_until_they_come_again(spin):
     rig.until_sent(gravity(READY), rig.ends.state)
     assert rig.guard.cause == 'silence'
     rig.until(lambda: any(
-        status.level == DiagnosticStatus.ERROR and status.message.startswith('silence: nothing')
+        status.level == DiagnosticStatus.ERROR and status.message.startswith('silence: no ')
         for status in rig.ends.diagnoses), rig.ends.state)
     rig.forwarding()
     rig.until(lambda: rig.ends.diagnoses[-1].level == DiagnosticStatus.OK, rig.talk)
@@ -426,7 +426,7 @@ def test_another_controller_may_follow_at_once_after_a_last_command(spin):
 
 def test_last_command_after_a_silence_is_told(spin):
     rig = Rig(spin, command_timeout=0.2).forwarding()
-    rig.until(lambda: spin.said('silence: nothing'), rig.paced(rig.ends.state))
+    rig.until(lambda: spin.said('silence: no '), rig.paced(rig.ends.state))
     rig.until(lambda: spin.said('the last command of'), rig.paced(
         lambda: (rig.ends.state(), rig.ends.command(label=commands.LAST_LABEL))))
 

@@ -793,7 +793,7 @@ def test_simulator_drops_a_bad_command_and_says_so(spin, bad):
 
     def said():
         driver.commands.publish(Float64MultiArray(data=bad))
-        return spin.said('command dropped') and spin.said('must be 7 finite torques')
+        return spin.said('command dropped') and spin.said('give 7 finite torques')
 
     spin(said)
     assert simulator._tick == 0
