@@ -33,7 +33,7 @@ def assert_is_mapping(arm):
         del obstacles['rod']
     for bad, text in ((Obstacle.at('sphere', 0.4, (0.1, 0.0, 0.0)),
                        naming("obstacle 'bad' contains the base", 'must be at most')),
-                      ('a ball', naming("obstacle 'bad'", 'str', 'give an osc_ros.Obst'))):
+                      ('a ball', naming("obstacle 'bad'", 'str', 'must be an osc_ros.Obst'))):
         with pytest.raises(InputError, match=text):
             obstacles.update(good=BALL, bad=bad)
     with pytest.raises(InputError, match=naming(f'must be at most {MOST_OBSTACLES}')):

@@ -99,7 +99,7 @@ def test_commands_that_the_kind_does_not_take_are_refused(rig):
     tell = rig.hardware.create_publisher
     poses = tell(PoseStamped, 'osc_controller/gaze/target_pose', 10)
     rig.until_said("gaze/target_pose refused, the old target stays: task 'gaze' is of kind "
-                   'look_at: give target_point, target_twist, target_trajectory',
+                   'look_at: give one of target_point, target_twist, target_trajectory',
                    lambda: poses.publish(target()))
     wrenches = tell(WrenchStamped, 'osc_controller/gaze/target_wrench', 10)
     pushed = WrenchStamped()
@@ -123,7 +123,7 @@ def test_kind_and_axis_are_live_and_bad_ones_are_refused(rig):
     assert sets(gaze__kind='pose', gaze__frame=LINK).successful
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
     rig.until_said("gaze/target_point refused, the old target stays: task 'gaze' is of kind pose: "
-                   'give target_pose, target_twist, target_trajectory',
+                   'give one of target_pose, target_twist, target_trajectory',
                    lambda: rig.points.publish(point()))
     assert sets(gaze__kind='look_at').successful
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
