@@ -27,8 +27,8 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 TURN, MANY = 2.0 * np.pi, 2.0  # a full turn [rad]; from so many turns on, degrees are likely
-# Time constant with which the clock of a motion stops while a joint lags [s].
-PAUSING = 0.1
+# Time constant with which the clock of a motion stops while a joint lags, and goes on [s].
+PAUSING = 0.06
 # Depth of the set-point beyond a limit from which its velocity does not count [rad, m].
 DEEP = 0.1
 # Time constant of another change of this clock, relative to the time in which a motion reaches its
@@ -180,8 +180,10 @@ def advance_posture(record, q, dt, speed):
         lags = lags or at.leash[i] > 0.0 and np.abs(away) > at.leash[i] and away * rate > 0.0
     before, wanted, settling = at.pace[0], speed, at.calm[0]
     waits = lags or at.waits[0] > 0.0 and before < speed  # until the pace is back
+    if waits:
+        settling = PAUSING
     if lags:
-        wanted, settling = 0.0, PAUSING
+        wanted = 0.0
     elif at.stops[0] > 0.0:
         wanted = before
     pace, slope = advanced_rate(before, at.pace[1], wanted, dt, settling)

@@ -215,7 +215,7 @@ def test_push_against_the_fence_hardly_moves_an_arm_at_the_margin(force):
     for _ in range(300):
         rig.simulation.run(rig.simulation.period)
         gaps.append(rig.law.limiter.clearance.nearest)
-    assert min(gaps) > 0.95 * MARGIN
+    assert min(gaps) > 0.94 * MARGIN
     assert gaps[-1] == pytest.approx(MARGIN, abs=1e-3)
 
 
