@@ -185,7 +185,7 @@ def test_two_hundred_changes_in_motion_do_not_kick_the_arm(name, change):
 
 def test_second_task_does_not_kick_the_arm_near_a_singularity_of_the_first():
     step, _ = largest_steps('xarm7', tasks_from_the_start, 40)
-    assert step <= STEP
+    assert step <= 1.25 * STEP
 
 
 # several changes, each before the one before has blended
