@@ -64,7 +64,7 @@ def assert_holds_things(arm, law, ending=''):
         with pytest.raises(InputError, match=text):
             obstacles.update(pan=pan, bad=bad)
     assert set(obstacles) == {'cup', 'ball'}
-    with pytest.raises(InputError, match=naming('things', 'must be at most')):
+    with pytest.raises(InputError, match=naming('things', 'give at most')):
         obstacles.update({str(k): held for k in range(MOST_THINGS)})
     del obstacles['ball']
     with pytest.raises(InputError):
