@@ -214,10 +214,10 @@ def require_tests(words):
                        for name in names_of_tests()), f'{words} selects no test'
         elif word.startswith('test/'):
             assert (CHECKOUT / word).exists(), word
-        elif word in ('-n', '--soak'):
+        elif word in ('-n', '--soak', '--hours'):
             float(next(options))
         else:
-            assert word in ('-x', '--write-tables'), word
+            assert word in ('-x', '-s', '--write-tables'), word
 
 
 def require_options(words, source):
