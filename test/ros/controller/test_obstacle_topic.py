@@ -181,7 +181,7 @@ def test_marker_locked_to_a_link_is_held_and_let_go_and_live_changes_keep_it(spi
             for k in range(MOST_THINGS)]
     level, text = rig.send(*many)
     assert level == DiagnosticStatus.WARN
-    assert re.search(naming(f"'a/{MOST_THINGS - 1}'", 'must be at most'), text)
+    assert re.search(naming(f"'a/{MOST_THINGS - 1}'", 'give at most'), text)
     assert len(things(rig)) == MOST_THINGS
     rig.send(marker('a/0', action=Marker.DELETEALL))
     assert rig.send(marker('cup/0', (0.5, 0.3, 0.5))) == (DiagnosticStatus.OK, '')
