@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
 
 def add_robot(parser: argparse.ArgumentParser) -> None:
     """Add --robot and --urdf, of which one is required, --base and --tip; see `robot_text`."""
-    robot = parser.add_mutually_exclusive_group(required=True)
+    robot = parser.add_mutually_exclusive_group()
     robot.add_argument('--robot', metavar='NAME', help='a robot of this package: '
                        + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
     robot.add_argument('--urdf', metavar='FILE', type=Path, help='a URDF, with xacro expanded')

@@ -127,7 +127,7 @@ def test_ctrl_c_ends_a_command_without_a_traceback(name):
     pytest.param(set(), marks=pytest.mark.slow), {signal.SIGPIPE}], ids=['', 'blocked'])
 def test_output_that_nobody_reads_ends_a_command_quietly(blocked):
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
-    process = subprocess.Popen([sys.executable, '-m', 'osc_ros.start', 'info', 'panda'],
+    process = subprocess.Popen([sys.executable, '-m', 'osc_ros.start', 'info', '--robot', 'panda'],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with process:

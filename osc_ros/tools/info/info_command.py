@@ -75,7 +75,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--json', action='store_true', help='print JSON')
     parser.add_argument('--no-timing', action='store_true',
                         help='do not measure an update here, which may compile kernels first')
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.robot is None and options.urdf is None:
+        parser.error('give --robot or --urdf')
+    return options
 
 
 def _ends(options: argparse.Namespace, text: str) -> tuple[str, str]:

@@ -74,7 +74,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--most', type=int, default=MOST,
                         help=f'largest number of capsules for an element ({MOST})')
     add_json(parser)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.robot is None and options.urdf is None:
+        parser.error('give --robot or --urdf')
+    return options
 
 
 def _run(options: argparse.Namespace) -> int:
