@@ -26,7 +26,7 @@ POINTS = 3000, 10_000, 30_000  # of joint paths
 
 
 class Parked:
-    """An engine whose arm is where the law wants it; times what is done between two states."""
+    """An engine with an arm at rest, and the CPU times of calls between two states."""
 
     def __init__(self) -> None:
         self.robot = panda()[1]
@@ -55,7 +55,7 @@ class Parked:
         self.times.setdefault(name, []).append(1e-6 * (thread_time_ns() - began))
 
     def use(self, name: str, settings: Settings) -> None:
-        """Change the settings as the node does, and let the change blend."""
+        """Change the settings by the call that the node makes; run until the blend has ended."""
         setup = self.law.new_setup(settings, self.robot, READY)
         self.timed(name, Engine.use_setup, self.engine, setup, self.engine.guard.settings)
         self.run(500)
@@ -76,7 +76,7 @@ class Parked:
 
 
 def section() -> dict[str, list[float]]:
-    """Return CPU times [ms] by what is done; the first call of each is not counted."""
+    """Return the CPU times [ms] of each action, without its first call."""
     rig, rng = Parked(), np.random.default_rng(1)
     requests.begin_journal(rig.engine, 60.0, 50_000_000, {})
     for _ in range(REPEATS + 1):
@@ -100,7 +100,7 @@ def section() -> dict[str, list[float]]:
 
 
 def page(times: dict[str, list[float]]) -> list[str]:
-    """Return a table of the times."""
+    """Return the lines of a Markdown table: median and longest time of each action."""
     return ['| between two states | median [ms] | longest [ms] | number |', '|---|---|---|---|', *(
         f'| {name} | {np.median(found):.3f} | {max(found):.3f} | {len(found)} |'
         for name, found in times.items())]

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-A template for your own hardware: replace the five functions of `YourDriver` by those of your arm.
+A template for a driver of your own arm.
 
-Here they move a simulated Panda. `OwnArm` needs no change but for PERIOD and its description.
+Replace the bodies of the five functions of `YourDriver` by calls of your arm's library; as they
+are, they move a simulated Panda. In `OwnArm`, change only the description that `open` returns, and
+PERIOD.
 
 """
 
@@ -61,7 +63,7 @@ class OwnArm:
         self._driver: YourDriver | None = None
 
     def open(self) -> Description:
-        """Connect. `compensates`: 'gravity' if your arm adds it to the torques."""
+        """Connect. Set `compensates` to 'gravity' if the arm itself adds the gravity torques."""
         self._driver = YourDriver(self._address, self._joint_names)
         self._driver.brake()
         return Description('own arm', self._joint_names, PERIOD, compensates='none',

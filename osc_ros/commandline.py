@@ -52,13 +52,22 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_robot(parser: argparse.ArgumentParser) -> None:
-    """Add --robot and --urdf, of which one is required, --base and --tip; see `robot_text`."""
+    """Add --robot, --urdf, --base and --tip; see `with_robot` and `robot_text`."""
     robot = parser.add_mutually_exclusive_group()
     robot.add_argument('--robot', metavar='NAME', help='a robot of this package: '
                        + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
     robot.add_argument('--urdf', metavar='FILE', type=Path, help='a URDF, with xacro expanded')
     parser.add_argument('--base', help='link that is fixed to the ground (the root)')
     parser.add_argument('--tip', help='link that is controlled (end of the longest chain)')
+
+
+def with_robot(parser: argparse.ArgumentParser, arguments: list[str] | None
+               ) -> argparse.Namespace:
+    """Return the options of a parser with `add_robot`; end with status 2 if none names a robot."""
+    options = parser.parse_args(arguments)  # before the check: it names an unknown option
+    if options.robot is None and options.urdf is None:
+        parser.error('give --robot or --urdf')
+    return options
 
 
 def robot_text(options: argparse.Namespace) -> str:

@@ -169,7 +169,7 @@ class Backend(Protocol):
         """Move the tip with a twist (6,) until the time-out of twists."""
 
     def require_active(self) -> None:
-        """Raise ArmError or InputError as a command does if the controller is not active."""
+        """If the controller is not active, raise the error that a command raises then."""
 
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench (6,) along the force-controlled axes."""

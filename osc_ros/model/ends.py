@@ -12,9 +12,9 @@ def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
     """
     Return the root link, and each link that ends a chain with its number of moving joints.
 
-    The longest chain comes first. No chain ends beyond a hand: neither beyond joints that mimic
-    others or that others mimic, nor where it forks into parts with fewer joints than the chain has
-    up to there. Raises ModelError for a bad URDF.
+    The longest chain comes first. A chain ends before a hand. A hand begins at a joint that mimics
+    another, or that another mimics, and where the chain forks into parts none of which has more
+    joints than the chain up to the fork. Raises ModelError for a bad URDF.
 
     """
     found = urdf_description(text)
@@ -24,7 +24,7 @@ def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
         if parent in joints and i not in coupled:
             joints[i] = joints[parent] + (found.kinds[i] != 'fixed')
     deepest = joints.copy()  # most joints of a chain through this link
-    forks: dict[int, int] = {}  # number of parts that joints move from a link
+    forks: dict[int, int] = {}  # number of moving parts that are attached to a link
     for i in sorted(joints.keys() - {-1}, reverse=True):
         deepest[parents[i]] = max(deepest[parents[i]], deepest[i])
         forks[parents[i]] = forks.get(parents[i], 0) + (deepest[i] > joints[parents[i]])

@@ -32,7 +32,7 @@ from osc_ros.control.limits.clearance import KeepingClear, Near
 from osc_ros.control.limits.limits import EFFORT, EFFORT_RATE, Limits, ROWS
 from osc_ros.control.limits.load import bounded_loads, IDLE, INDEX, LOADS, MOST_NEAR
 from osc_ros.control.limits.near_rows import near_rows
-from osc_ros.control.limits.nearest import MEMORY, PUSH, torques_within
+from osc_ros.control.limits.nearest import MEMORY, narrow, PUSH, torques_within
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
@@ -59,8 +59,8 @@ STATE = Table(
          'as integers'),
     Slot('near', (MOST_NEAR, 2), '', 'rows of near pairs: INDEX of the row, and its side, like '
          '`sides`'),
-    Slot('gentle', (1,), 's', 'time for which the torques still change slowly, because near pairs '
-         'held the arm: see nearest.NEAR_RATE'),
+    Slot('gentle', (1,), 's', 'time for which the rate of the torques is still limited to '
+         'nearest.NEAR_RATE, because near pairs held the arm'),
     Slot('guided', (1,), '', 'share of the rules of free drive in the limits'),
     Slot('damping_share', (1,), '', 'share of the posture that damping replaces'),
     Slot('keeps_posture', (1,), '', '1 in a joint drive: damping replaces no posture'),
@@ -133,9 +133,7 @@ def _put_window(at, duration, guided, window):
         most, rate = at.table[EFFORT, i], at.table[EFFORT_RATE, i]
         window[0, i], window[1, i] = -most, most
         if guided > 0.0 and duration > 0.0 and rate < np.inf:
-            last, step = at.last[i] - at.offset[i], rate * duration / guided
-            window[0, i] = min(max(last - step, -most), most)
-            window[1, i] = max(min(last + step, most), -most)
+            narrow(window, i, at.last[i] - at.offset[i], rate * duration / guided)
 
 
 @stage

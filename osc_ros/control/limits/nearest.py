@@ -60,7 +60,7 @@ NEAR_RATE, LINGER = 12.0, 0.3
 # Speeds of the fastest joint, relative to the speed limit in force, between which NEAR_RATE rises
 # to the usual rate.
 HASTY = 1.01, 1.06
-EASE = 0.25  # share of NEAR_RATE that is counted on to end an acceleration before a speed limit
+EASE = 0.25  # share of NEAR_RATE with which an acceleration must end before a speed limit
 PUSH = 3  # row of `vectors`: after a solve, the multipliers of the bounds
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
@@ -222,8 +222,20 @@ def _excess(value, lower, upper, unit):
 
 
 @inlined
-def _narrow(at, M, dt, qd, window):
-    """Narrow the window of the torques to NEAR_RATE, beside what a push has changed since."""
+def narrow(window, i, last, step):
+    """Narrow the window of the torque of a joint to at most `step` from its last torque."""
+    low, high = window[0, i], window[1, i]
+    window[0, i], window[1, i] = min(max(low, last - step), high), max(min(high, last + step), low)
+
+
+@inlined
+def _limit_near_rate(at, M, dt, qd, window):
+    """
+    Narrow the window of the torques to steps of NEAR_RATE.
+
+    The steps are larger by four times the torque of a new push, and above the speed limits.
+
+    """
     fastest = 0.0
     for i in range(len(qd)):
         fastest = max(fastest, np.abs(qd[i]) / at.table[SPEED, i])
@@ -232,12 +244,11 @@ def _narrow(at, M, dt, qd, window):
         pushed = 0.0
         for j in range(len(M)):
             pushed += M[i, j] * (at.accelerations[UNEXPLAINED, j] - at.accelerations[BEFORE, j])
-        step, last = NEAR_RATE * at.table[EFFORT, i] * dt, at.last[i] - at.offset[i]
+        step = NEAR_RATE * at.table[EFFORT, i] * dt
         step = min(step + (4.0 * np.abs(pushed) if np.isfinite(pushed) else 0.0) + (
             hasty * at.table[EFFORT_RATE, i] * dt if hasty > 0.0 else 0.0),
             at.table[EFFORT_RATE, i] * dt)
-        window[0, i], window[1, i] = (min(max(window[0, i], last - step), window[1, i]),
-                                      max(min(window[1, i], last + step), window[0, i]))
+        narrow(window, i, at.last[i] - at.offset[i], step)
 
 
 @part
@@ -279,7 +290,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     put_inverse(M_inv, chosen, view(own.factor, 0, (n, n)), M)
     is_held = at.gentle[0] > 0.0
     if is_held and dt > 0.0:
-        _narrow(at, M, dt, qd, window)
+        _limit_near_rate(at, M, dt, qd, window)
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
@@ -299,7 +310,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         mobility = 1.0 / M[i, i] + guided * (M_inv[i, i] - 1.0 / M[i, i])
         low[i] = min(at.accelerations[LOWEST, i], (effort[i] - bias) * mobility)
         high[i] = max(at.accelerations[HIGHEST, i], (-effort[i] - bias) * mobility)
-        if is_held:  # no more than torques at this rate can end before the speed limit
+        if is_held:  # accelerations that torques at this rate can end before the speed limit
             jerk = min(EASE * NEAR_RATE * effort[i] / M[i, i], 1e9)
             up = np.sqrt(2.0 * jerk * max(at.table[SPEED, i] - qd[i], 0.0))
             down = np.sqrt(2.0 * jerk * max(at.table[SPEED, i] + qd[i], 0.0))

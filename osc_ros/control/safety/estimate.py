@@ -8,23 +8,18 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
-from osc_ros.control.safety.sample import JUMP_FACTOR, JUMP_FLOOR, short_step
+from osc_ros.control.safety.sample import longest_step, short_step
 from osc_ros.control.safety.tables import MOST
 from osc_ros.dynamics.algebra.vectors import assign
 
 WINDOW, LEAST = 0.03, 5  # duration [s], and least number, of the positions of a fit
 LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
+SHORTEST = 1e-3  # least time that is assumed between two positions in the search of jumps [s]
 # Positions in coarse steps have a longer fit, in which older positions count less: by MEMORY [s].
 # Steps are coarse if a joint moves for more than COARSE [s] at its fastest to make one. Smaller
 # steps than FINE are due to rounding [rad, m].
-# A step is divisible by another one if less than DIVISIBLE of that is left.
+# DIVISIBLE: remainder of the division of two steps, relative to the divisor, that counts as 0.
 MEMORY, COARSE, FINE, DIVISIBLE = 0.02, 4e-4, 1e-6, 0.02
-
-
-@inlined
-def _most(robot, i, dt):
-    """Largest plausible step of a position in a time [s]."""
-    return JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * max(dt, 1e-3)
 
 
 @inlined
@@ -44,14 +39,15 @@ def _filter(at, robot, time, q):
     Update the longer fit: a parabola through all positions, whose weights decay exponentially.
 
     It is the fading-memory filter of degree 2; N. Morrison, Introduction to Sequential Smoothing
-    and Prediction, 1969. A position that jumps is skipped; after two in a row it begins anew.
+    and Prediction, 1969. One position that jumps is skipped; after
+    two in a row the fit begins anew.
 
     """
     dt = time - at.filter_time[0]
     is_new, jumps = not 0.0 < dt <= LONGEST_GAP, False
     for i in range(len(q)):
         left = short_step(robot, i, q[i] - at.filter[0, i] - dt * at.filter[1, i])
-        jumps = jumps or not np.abs(left) <= _most(robot, i, dt)
+        jumps = jumps or not np.abs(left) <= longest_step(robot, i, max(dt, SHORTEST))
     if jumps and not is_new and at.filter_time[0] == at.times[int(at.newest[0])]:
         return
     is_new = is_new or jumps
@@ -67,7 +63,7 @@ def _filter(at, robot, time, q):
         x, v, a = at.filter[0, i], at.filter[1, i], at.filter[2, i]
         x, v = x + dt * (v + 0.5 * dt * a), v + dt * a
         left = short_step(robot, i, q[i] - x)
-        # the true position is anywhere within half a step of the rounded one
+        # a rounded position stands for every position within half a step: the rest is an error
         left -= min(max(left, -0.5 * at.steps[i]), 0.5 * at.steps[i])
         at.filter[0, i], at.filter[1, i] = x + g * left, v + h * left / dt
         at.filter[2, i] = a + k * left / dt**2
@@ -80,7 +76,7 @@ def put_position(at, robot, time, q):
     if at.kept[0] > 0.0:
         for i in range(len(q)):
             step = short_step(robot, i, q[i] - at.positions[last, i])
-            if np.abs(step) <= _most(robot, i, time - at.times[last]):
+            if np.abs(step) <= longest_step(robot, i, max(time - at.times[last], SHORTEST)):
                 _learn_step(at, i, step)
     _filter(at, robot, time, q)
     at.newest[0], at.kept[0], at.times[row] = row, min(at.kept[0] + 1.0, MOST), time
@@ -98,7 +94,7 @@ def _is_jump(at, robot, row, last, gap):
     """Whether the joints cannot have moved from one stored position to the other in `gap` [s]."""
     for i in range(len(robot.fastest)):
         step = short_step(robot, i, at.positions[last, i] - at.positions[row, i])
-        if not np.abs(step) <= _most(robot, i, gap):
+        if not np.abs(step) <= longest_step(robot, i, max(gap, SHORTEST)):
             return True
     return False
 

@@ -28,9 +28,8 @@ from osc_ros.control.safety.response import add_resistance, BRISK, examine, watc
 from osc_ros.control.safety.sample import (
     check_sample,
     CLOCK_STEPS,
-    JUMP_FACTOR,
-    JUMP_FLOOR,
     LATE_PERIODS,
+    longest_step,
     NUMBERS,
     short_step,
     UNFIT,
@@ -181,7 +180,7 @@ def _is_elsewhere(plan, state, n, elapsed):
                                _gate_views(state, n))
     for i in range(n):
         near = (ELSEWHERE if prediction.is_used[0] > 0.0
-                else JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * elapsed)
+                else longest_step(robot, i, elapsed))
         if np.abs(short_step(robot, i, gate.q[i] - prediction.at_q[i])) > near:
             return True
     return False
@@ -373,8 +372,8 @@ def _time_step(gate, output, now):
     """
     Time since the last torque [s]: by the stamps, or by the clock without a new state.
 
-    In a simulation slower than real time the clock counts as slow as the stamps; the next state
-    brings the rest of its time.
+    If the stamps advance more slowly than the clock (a slow simulation), the time by the clock is
+    multiplied by the ratio of their speeds. The next state then counts its time less this one.
 
     """
     dt = gate.time[0] - output.time[0]

@@ -103,6 +103,12 @@ def continuous_joints(robot: Robot) -> NDArray[np.bool_]:
 
 
 @inlined
+def longest_step(robot, i, dt):
+    """Longest plausible step of a joint in a time [s]: a longer one is a jump."""
+    return JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * dt
+
+
+@inlined
 def short_step(robot, i, step):
     """Step of a position; for a continuous joint the shorter way round, in [-π, π)."""
     # subtracting whole turns would return 0 for a corrupt step such as 1e300

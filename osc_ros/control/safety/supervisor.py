@@ -101,7 +101,7 @@ class Supervisor:
     silence_reason : callable
         Returns why no states come, for the reason of 'stale_state'; '' if that is unknown.
     states : str
-        Name of the joint states and their source, for the same reason.
+        What is missing in the reason of 'stale_state', such as 'joint states on /joint_states'.
 
     Parameters
     ----------

@@ -140,7 +140,7 @@ OUTPUT = Table(
     Slot('source', (1,), '', 'source of this torque, see stopping.SOURCES'),
     Slot('at', (1,), 's', 'when this torque was sent, on the clock of the loop'),
     Slot('time', (1,), 's', 'time of the state that was answered by this torque'),
-    Slot('unasked', (1,), 's', 'time steps of the torques that were sent since then'),
+    Slot('unasked', (1,), 's', 'time that was counted for torques without a new state since then'),
     Slot('was_blind', (1,), '', '1 if the state was too old when this torque was sent; -1: the '
          'model has changed since'),
     Slot('fade_duration', (1,), 's', 'duration of the fade from the last source; 0: none'),
@@ -210,7 +210,7 @@ ESTIMATE = (
 VELOCITIES = Table(
     'velocities',
     *ESTIMATE,
-    Slot('seen', (1,), '', 'number of states since the last gap'),
+    Slot('seen', (1,), '', 'number of states since the comparison last began anew'),
     Slot('stamps', (2,), 's', 'stamps of the last two states'),
     Slot('spacing', (1,), 's', 'mean time between two of them'),
     Slot('jumped', (1,), '', 'number of states in a row whose positions have jumped'),

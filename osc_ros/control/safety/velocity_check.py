@@ -16,7 +16,7 @@ import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position
-from osc_ros.control.safety.sample import FROZEN_LONG, JUMP_FACTOR, JUMP_FLOOR, short_step
+from osc_ros.control.safety.sample import FROZEN_LONG, JUMP_FACTOR, longest_step, short_step
 from osc_ros.control.safety.tables import INTERVALS
 
 INTERVAL = 0.01  # interval of the compared integrals [s]
@@ -193,7 +193,7 @@ def _has_jumped(at, robot, q, dt):
     last = int(at.newest[0])
     for i in range(len(q)):
         step = np.abs(short_step(robot, i, q[i] - at.positions[last, i]))
-        if not step <= JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * dt:
+        if not step <= longest_step(robot, i, dt):
             return True
     return False
 
@@ -247,8 +247,9 @@ def _follow(at, robot, gate, time, q, qd):
     """
     Take a state with a new stamp; return whether velocities no longer fit.
 
-    While no position changes, as of a driver that repeats its last values, nothing is compared;
-    but if none has ever changed, and the velocities were doubted for FROZEN_LONG, the arm rests.
+    While no position changes, as of a driver that repeats its last values, nothing is compared.
+    An arm of which no position has ever changed, and whose velocities were in doubt for
+    FROZEN_LONG, is taken to be at rest: its velocities are compared.
 
     """
     dt, is_repeated = time - at.stamps[0], True

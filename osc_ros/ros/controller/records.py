@@ -24,7 +24,7 @@ from osc_ros.recording.replay import PARAMETERS
 from osc_ros.ros.controller.black_box import BlackBox
 
 PERIOD = 0.1  # period at which the journal is published and files are written [s]
-LOST = 10.0  # time after which a subscriber that has vanished does not come back [s]
+LOST = 10.0  # a subscriber that has been gone for this time has ended [s]
 JOURNAL_QOS = QoSProfile(depth=200, reliability=ReliabilityPolicy.RELIABLE)
 
 
@@ -97,7 +97,7 @@ class Records:
             self._at = None
         if count > self._subscribers:  # a new subscriber needs the beginning of a segment
             newest = self._loop.request(requests.renew_journal)
-            self._at = self._at or newest  # others need what is between, too
+            self._at = self._at or newest  # earlier subscribers need the end of their segment
         self._subscribers = count
         if count:
             self._counted = now

@@ -249,7 +249,8 @@ class Targets:
         """
         Answer accepted goals a second time, because they will not be reached.
 
-        They are those of a task with this start, or all of it, or of all tasks, not reached yet.
+        These are the goal of `task` that begins at `start`; or, without `start`, the goals of
+        `task`, or of all tasks, that are not reached.
 
         """
         now, kept = self._loop.time, []

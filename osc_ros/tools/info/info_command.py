@@ -20,6 +20,7 @@ from osc_ros.commandline import (
     Parser,
     ProgressBar,
     robot_text,
+    with_robot,
 )
 from osc_ros.errors import InputError, ModelError, OscError
 from osc_ros.model.ends import ends_of_chains
@@ -75,10 +76,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--json', action='store_true', help='print JSON')
     parser.add_argument('--no-timing', action='store_true',
                         help='do not measure an update here, which may compile kernels first')
-    options = parser.parse_args(arguments)
-    if options.robot is None and options.urdf is None:
-        parser.error('give --robot or --urdf')
-    return options
+    return with_robot(parser, arguments)
 
 
 def _ends(options: argparse.Namespace, text: str) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from osc_ros.commandline import (
     Parser,
     robot_text,
     run_command,
+    with_robot,
     write_json,
 )
 from osc_ros.errors import InputError
@@ -74,10 +75,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--most', type=int, default=MOST,
                         help=f'largest number of capsules for an element ({MOST})')
     add_json(parser)
-    options = parser.parse_args(arguments)
-    if options.robot is None and options.urdf is None:
-        parser.error('give --robot or --urdf')
-    return options
+    return with_robot(parser, arguments)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -582,7 +582,7 @@ def test_run_with_page_recorder_diagnostics_and_queries_is_computed_again(ros, t
 
 
 def recorded_run(processes, controller, folder, move):
-    """Return the run of osc_record during `move`, computed again; the recording is removed."""
+    """Record while `move` runs; return the replayed run, and remove the recording."""
     before = readers_of_journal(controller)
     recorder = processes.start('record', '--output', folder, '--json', folder.with_suffix('.json'))
     until(lambda: readers_of_journal(controller) - before)
