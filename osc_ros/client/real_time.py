@@ -136,7 +136,7 @@ class RealTimeBackend(LawBackend):
         self._listener: Callable[[ArmState], None] | None = None
         self._loop.request(requests.set_report_period, 1.0 / REPORTS)
         if self.description.clock != 'simulated':
-            careful = careful_override(self._original)
+            careful = careful_override(self._original, self.robot)
             self.set_speed_override(careful)
             LOGGER.warning('%s (arm.speed_override = 100)', careful_text(careful))
         self._activate()

@@ -120,6 +120,11 @@ class ArmLoop(LoopProcess):
     def set_velocity_source(self, mode: str) -> None:
         """Do nothing: the arm measures its velocities."""
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the arm is simulated, as its hardware says."""
+        return self.description.clock == 'simulated'
+
     def require_publishers(self) -> None:
         """Do nothing: the states come from the arm, not from a topic."""
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.clock import Clock, ClockType
-from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from osc_ros.commandline import require_place
@@ -23,7 +22,7 @@ from osc_ros.hardware.contract import Hardware, HardwareError, Setting
 from osc_ros.hardware.hardware_table import hardware_class, hardware_locations
 from osc_ros.loop.process.link import LoopError
 from osc_ros.loop.process.process import ArmEngine
-from osc_ros.loop.process.process_start import careful_override, Start, System
+from osc_ros.loop.process.process_start import Start, System
 from osc_ros.model.gripper_state import HandGoal
 from osc_ros.ros.arm_loop import ArmLoop, law_and_loop_of
 from osc_ros.ros.controller.claims import NoClaims
@@ -31,7 +30,6 @@ from osc_ros.ros.controller.controller import Controller
 from osc_ros.ros.controller.diagnosis import ENDED, FAILED
 from osc_ros.ros.gripper_commands import GripperTopics
 from osc_ros.ros.messages import messages
-from osc_ros.ros.parameters.controller_parameters import SPEED
 from osc_ros.ros.parameters.display_parameters import TF
 from osc_ros.ros.parameters.node_settings import supervision
 from osc_ros.ros.parameters.parameters import Entry, initial_value
@@ -102,9 +100,6 @@ class ArmNode(Controller):
             name: self._while_alive(handler) for name, handler in self._handlers().items()})
         self.get_logger().info(f'{loop.description.name} is open'
                                + (f' ({loop.system})' if loop.system else ''))
-        if loop.description.clock != 'simulated' and SPEED not in self._parameter_overrides:
-            found[SPEED] = careful_override(law.settings)
-            self.set_parameters_atomically([Parameter(SPEED, value=found[SPEED])])
         self._offer_gripper(loop)
         return loop
 

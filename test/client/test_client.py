@@ -855,8 +855,14 @@ def test_usual_settings_fit_an_arm_that_compensates_gravity_and_limits_its_torqu
     tasks = settings.tasks[0], replace(settings.tasks[0], limits=osc_ros.TargetLimits(
         speed=[1.0, 2.0], acceleration=[5.0, 5.0], jerk=[50.0, 50.0]))
     for task, percent in zip(tasks, (10.0, 5.0)):  # a real arm starts slowly
-        assert careful_override(replace(settings, tasks=(task,))) == percent
+        slow = np.full(7, 2.9)
+        limits = replace(settings.limits, velocity=slow)
+        assert careful_override(replace(settings, tasks=(task,), limits=limits), robot) == percent
         assert (0.01 * percent * task.limits.speed <= (0.3, 0.1)).all()
+    for name, description in SHIPPED.items():  # joint paths with times, too
+        robot = osc_ros.Robot.from_urdf(shipped_urdf(name), description.base, description.tip)
+        percent = careful_override(osc_ros.Settings.of(robot), robot)
+        assert 0.0 < 0.01 * percent * robot.velocity_limits.max() <= 0.3
 
 
 def test_robots_of_the_client_are_those_of_the_package():

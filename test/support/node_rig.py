@@ -87,11 +87,13 @@ class Rig:
     """A controller and the hardware node in this process, connected over DDS."""
 
     def __init__(self, spin, arguments=None, **parameters):
-        """Create the hardware node and the controller, and connect them."""
-        self.spin = spin
+        """Create the hardware node and the controller, and connect them; None: no parameter."""
+        self.spin, parameters = spin, {
+            'autostart': False, **ROBOT, 'state_timeout': 30.0, 'speed_override': 100.0
+        } | parameters
         self.hardware = Hardware()
         self.controller = Controller(cli_args=arguments, parameter_overrides=given(
-            **({'autostart': False, **ROBOT, 'state_timeout': 30.0} | parameters)))
+            **{name: value for name, value in parameters.items() if value is not None}))
         spin(lambda: True, self.hardware, self.controller)
 
     def activate(self):

@@ -123,7 +123,8 @@ class System:
     def start_controller(self):
         """Start a controller, and wait until it is active, and a goal would reach it."""
         before = self._listeners()  # a killed one is listed for some time
-        self.controller = self.processes.start('controller', *self._stated)
+        self.controller = self.processes.start('controller', *self._stated,
+                                               '-p', 'speed_override:=100.0')
         count = self.hardware.count_subscribers
         self.until(lambda: count('joint_states') > 1 and is_active(self.controller)
                    and self._listeners() - before, 'for a controller')

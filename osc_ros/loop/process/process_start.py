@@ -21,8 +21,7 @@ from osc_ros.hardware.contract import Description
 from osc_ros.model.robot import Robot
 
 REAL = 8.0, 3.0  # default natural frequencies of tip and posture for a real arm [rad/s]
-# Largest speeds of the set-point of a real arm until the user raises them [rad/s, m/s].
-CAREFUL = np.array([0.3, 0.1])
+CAREFUL = np.array([0.3, 0.1])  # largest speeds of a real arm at its start [rad/s, m/s]
 RATE_SHARE = 0.8  # default limit, relative to the torque rate at which an arm ends the control
 
 
@@ -113,10 +112,18 @@ def usual_settings(robot: Robot, described: Description) -> Settings:
         replace(task, gains=Gains([tip] * 6)) for task in settings.tasks))
 
 
-def careful_override(settings: Settings) -> float:
-    """Speed override [%] with which a real arm starts: its set-point keeps to CAREFUL."""
-    speed = settings.tasks[0].limits.speed
-    return float(np.clip(np.floor(100.0 * (CAREFUL / speed).min()), 1.0, 100.0))
+def careful_override(settings: Settings, robot: Robot) -> float:
+    """
+    Speed override [%] with which a real arm starts: set-points of tips and joints keep to CAREFUL.
+
+    Joint paths with times may be as fast as the velocity limits; infinite limits do not count.
+
+    """
+    joints = np.where(robot.prismatic, CAREFUL[1], CAREFUL[0]) / settings.limits.velocity
+    tips = [CAREFUL / task.limits.speed for task in settings.tasks]
+    shares = np.concatenate([joints, *tips])
+    least = shares[shares > 0.0].min(initial=1.0)
+    return float(np.clip(np.floor(100.0 * least), 1.0, 100.0))
 
 
 def careful_text(percent: float) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
 from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.compile.compilation import compile_in_parallel
@@ -26,7 +27,7 @@ from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE, WAITS_TEXT
 from osc_ros.loop.process import realtime
-from osc_ros.loop.process.process_start import careful_text
+from osc_ros.loop.process.process_start import careful_override, careful_text
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.loop.session import Session
 from osc_ros.loop.startup import NOTE
@@ -106,6 +107,7 @@ class Controller(ManagedNode):
         self._loop: Any = None  # a `Loop`, or an object with its interface
         self._diagnosis: Diagnosis | None = None
         self._made = ExitStack()
+        self._is_new = True  # until the first activation
         self._cleans_up_at_rest = False
         self._urdf = ''
         self._frames = Frames(self)
@@ -304,6 +306,7 @@ class Controller(ManagedNode):
         self._claims.require()
         self._check()
         self._check_efforts()
+        self._slow_down()
         self._session.activate()
         self._show_publishers()
         self.get_logger().info('active: holding the present pose')
@@ -333,6 +336,14 @@ class Controller(ManagedNode):
             self.get_logger().info(text)
         else:
             self.get_logger().warning(text)
+
+    def _slow_down(self) -> None:
+        """Before the first activation, lower the speed override of a real arm, unless given."""
+        is_new, self._is_new = self._is_new, False
+        if is_new and SPEED not in self._parameter_overrides and not self._loop.is_simulated:
+            careful = careful_override(self._law.settings, self._law.robot)
+            self.set_parameters_atomically([Parameter(SPEED, value=min(
+                careful, self.get_parameter(SPEED).value))])
 
     def _check_efforts(self) -> None:
         """Warn if external torques need measured efforts, but some joints have none."""

@@ -36,7 +36,7 @@ from osc_ros.ros.dds.rcl_calls import RclCalls
 from osc_ros.ros.dds.serving import FAILED, LEFT, UNREAD
 from osc_ros.ros.dds.state_publishers import StatePublishers
 from osc_ros.ros.messages import commands, messages
-from osc_ros.ros.messages.publishers import UNKNOWN_GID
+from osc_ros.ros.messages.publishers import publishers, UNKNOWN_GID
 from osc_ros.ros.messages.serialized_states import Reading
 from osc_ros.ros.parameters.state_input import StateInput
 
@@ -293,6 +293,15 @@ class Loop:
             chosen = self.publishers.choice(perf_counter())
             self.engine.activate(missing)
             self.publishers.fix(chosen)
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether `use_sim_time` is set, or the node that sends the states sends /clock, too."""
+        clock = self._owner.resolve_topic_name('/clock')
+        with self._lock:
+            names = self.publishers.used_nodes()
+        return self._owner.get_clock().ros_time_is_active or bool(names) and names <= set(
+            publishers(self._owner, clock).values())
 
     def require_publishers(self) -> None:
         """Raise InputError unless each joint has one publisher, see `StatePublishers.choice`."""

@@ -193,6 +193,11 @@ class StatePublishers:
 
     # texts
 
+    def used_nodes(self) -> set[str]:
+        """Return the full names of the nodes whose states are used, NAMELESS for unknown ones."""
+        return {self.everybody.get(self._gid(row), NAMELESS) for row in range(MOST)
+                if self.known.used[row] and self._sent[row].any()}
+
     def used_names(self) -> str:
         """Return the names and GIDs of the publishers whose states are used."""
         if self._owners is None:

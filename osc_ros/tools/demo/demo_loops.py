@@ -13,10 +13,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.errors import InputError
 from osc_ros.hardware.hardware_table import hardware_class
 from osc_ros.model.files import shipped_urdf
 from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.controller_parameters import SPEED
 from osc_ros.ros.simulator.simulated_arm import plant_of
 from osc_ros.sim.franka_server import FrankaServer, ROTOR_INERTIA, ServerError
 from osc_ros.tools.check.demonstration import Demonstration
@@ -74,8 +76,8 @@ def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[V
         The simulator of an FR3 is not installed, or did not start.
 
     """
-    given = {'rate': RATE, 'realtime.priority': PRIORITY, **wanted.given('osc_controller'),
-             'autostart': False}
+    given = {'rate': RATE, 'realtime.priority': PRIORITY, SPEED: FULL_SPEED,
+             **wanted.given('osc_controller'), 'autostart': False}
     given['joint_state_rate'] = given['rate']
     if loop == MUJOCO:
         yield {**given, 'hardware.kind': 'mujoco', **_simulated(wanted, given['rate'])}

@@ -69,6 +69,7 @@ def test_hand_guides_the_simulated_arm_over_ros_and_it_holds_where_the_hand_lets
     controller = Controller(parameter_overrides=given(**ROBOT, state_timeout=30.0))
     plant = simulator._plant
     spin(lambda: plant.time > 0.2, client, simulator, controller, why='for an active controller')
+    assert controller.get_parameter('speed_override').value == 100.0  # the arm is simulated
     answer = client.set_free(True)
     assert answer.success and answer.message == 'free drive: the arm follows the hand'
     spin(lambda: client.text == answer.message, why='for the diagnostics')

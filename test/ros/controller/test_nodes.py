@@ -877,6 +877,24 @@ def test_simulator_refuses_bad_parameters(ros, parameters, message):
         Simulator(parameter_overrides=given(**{**ROBOT, **parameters}))
 
 
+def test_arm_that_is_not_simulated_starts_slowly_until_the_user_raises_its_speed(spin):
+    rig = Rig(spin, speed_override=None).activate()
+    limit = rig.controller._law.settings.limits.velocity.max()
+    assert spin.said('motions have 10 % of their speed')
+    assert 0.01 * rig.controller._loop.read(requests.speed_override) * limit <= 0.3
+    assert set_live(rig, speed_override=100.0) == ''
+    rig.deactivate()
+    rig.activate_configured()
+    assert rig.controller._loop.read(requests.speed_override) == 100.0
+
+
+def test_speed_that_is_set_before_the_first_activation_is_not_raised(spin):
+    rig = Rig(spin, speed_override=None)
+    assert rig.controller.set_parameters_atomically(given(speed_override=5.0)).successful
+    rig.activate()
+    assert rig.controller._loop.read(requests.speed_override) == 5.0
+
+
 def test_speed_override_is_set_by_topic_and_parameter_and_outlasts_an_activation(spin):
     rig = Rig(spin, speed_override=20.0).activate()
     node, setup = rig.controller, rig.controller._law.setup
