@@ -136,8 +136,6 @@ class CompiledLaw:
         self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
         self._put_least_inertia(before, precomputed)
         self.unmodelled = self._unmodelled(before, precomputed)
-        self._own.integrates[0] = (self.unmodelled is not None and self.unmodelled.integrates
-                                   and settings.joints is None)
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
         self.levels = [

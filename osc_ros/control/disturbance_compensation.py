@@ -59,7 +59,7 @@ class DisturbanceCompensation:
     settings : Settings
     before : DisturbanceCompensation, optional
         Object for the same joints, whose unchanged parts are used again.
-    limits : (4, n), optional
+    limits : (5, n), optional
         See `Compensation`.
     fading : Disturbance, optional
         Settings of a compensation that fades out, if `before` has none.
@@ -110,12 +110,6 @@ class DisturbanceCompensation:
     def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """`arrays` without the first two, which are constants of the robot."""
         return self.arrays[2:]
-
-    @property
-    def integrates(self) -> bool:
-        """Whether the compensation integrates the feedback torque (mode 'integral')."""
-        return (self.compensation is not None and self.compensation.is_active
-                and self.compensation.settings.mode == 'integral')
 
     def forget(self) -> None:
         """Reset estimate and compensation to zero."""

@@ -188,7 +188,6 @@ def test_numbers_of_a_checkpoint_never_make_a_kernel_leave_its_arrays(count):
 
 FRICTION = Friction(np.full(7, 0.5), np.full(7, 0.2))
 KINDS = {'observer': {'disturbance': Disturbance(free=0.2)},
-         'integral': {'disturbance': Disturbance('integral')},
          'friction': {'disturbance': Disturbance(), 'friction': FRICTION},
          'spring': {'disturbance': Disturbance(), 'tasks': (Task(Stiffness()),)},
          'driver': {'disturbance': Disturbance(), 'observation': Observation(
@@ -209,9 +208,8 @@ def ticks_of(one, kind, count, seed):
         if rng.random() < 0.1:
             effort[rng.integers(7)] = np.nan
         one.observe(time, q, qd, 10.0 * tau, 10.0 * effort)
-        compensate(one.compensation.records, one.external.records, time, tau, np.eye(3),
-                   rng.random() < 0.01, qd if one.integrates else qd[:0],
-                   friction if kind == 'friction' else qd[:0])
+        compensate(one.compensation.records, one.external.records, time, tau, 0.01 * qd,
+                   np.eye(3), rng.random() < 0.01, friction if kind == 'friction' else qd[:0])
         found.append((one.external.quality, *(part.tobytes() for part in (
             one.torque, one.external.torque, one.external.wrench, one.external.residual))))
     return found
@@ -447,8 +445,6 @@ LAWS = {
     'friction, observer and compensation': {
         'friction': Friction(np.ones(7), np.ones(7)), 'observation': Observation(),
         'disturbance': Disturbance()},
-    'integral action': {'observation': Observation(),
-                        'disturbance': Disturbance(mode='integral')},
     'a driver that compensates gravity': {'driver': Driver(robot_of('panda'), 'gravity')},
     'a spring': {'tasks': (Task(gains=Stiffness([5.0] * 3 + [100.0] * 3)),)},
     'axes of force': {'tasks': (Task(axes=('motion',) * 5 + ('force',)),)},

@@ -195,7 +195,6 @@ def test_torques_are_the_same_while_and_after_gains_change(settings):
         Task(name='elbow', link='panda_link4'))), id='two tasks'),
     pytest.param(Settings(disturbance=Disturbance(), friction=Friction(
         np.full(7, 0.5), np.full(7, 0.2))), id='compensation and friction'),
-    pytest.param(Settings(disturbance=Disturbance(mode='integral')), id='integral action'),
     pytest.param(Settings(tasks=(Task(frame='panda_link5'),)), id='frame that turns')])
 @pytest.mark.parametrize('rates', first_quick([2000.0, None]))
 def test_torques_are_the_same(settings, rates):

@@ -7,7 +7,9 @@ Compensation of torques that are not in the model: unknown load, wrong masses, d
 The external torque τ_ext of the momentum observer contains them, and contacts too. The
 compensation c is added to the torque of the law, and follows -τ_ext. A joint that dry friction
 holds has τ_ext = -(law's torque + c) + gravity, so c then integrates the torque of the law until
-the joint moves: no error remains at rest.
+the joint moves: no error remains at rest. For a light wrist this torque is tiny. Therefore, where
+friction holds a joint at rest although the law would accelerate it noticeably, c changes in the
+direction of the law's torque at least at a rate of up to `friction` / `rise`.
 
 These rules decide which part of τ_ext is load and friction, and which is contact:
 
@@ -24,11 +26,6 @@ These rules decide which part of τ_ext is load and friction, and which is conta
 5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
 
 If c is switched on or off, it changes at the rate of rule 3, too.
-
-In mode 'integral' c integrates the torque with which the law corrects the error of the first task,
-Jᵀ Λ u, instead of following -τ_ext: integral action. It needs no estimate of the external torques.
-It does not compensate friction in motion, or torques in the nullspace. It is also held while a
-limit acts, because the error then grows. All other rules apply.
 """
 
 from __future__ import annotations
@@ -42,6 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.compile.record import Recorded, Slot, Table
 from osc_ros.control.model_error import observer
+from osc_ros.control.model_error.friction import least_inertia
 from osc_ros.control.model_error.observer import LONGEST_STEP, low_pass, share
 from osc_ros.control.tasks.task import Stiffness, Task
 from osc_ros.dynamics.algebra.vectors import assign
@@ -57,19 +55,23 @@ SETTLED = 0.95  # the observer's estimate is used when at least this share of it
 # and above.
 QUICKEST = 0.06
 LEAST = 1e-12  # a smaller compensation is set to 0, because denormal numbers are slow [N·m]
+# A joint slower than RESTS [rad/s, m/s] rests. ACCELERATED: the rate for a stuck joint rises between
+# these accelerations by the law [rad/s², m/s²], which are 0.05° and 0.25° of error with the default
+# gains. Lower ones cause hunting.
+RESTS, ACCELERATED = 0.01, (0.35, 1.75)
 # Rows of `limits`, see `Disturbance.limits`.
-EFFORT, BOUND, SPEED, CONTACT = range(4)
+EFFORT, BOUND, SPEED, CONTACT, INERTIA = range(5)
 
 PLAN = Table(
     'CompensationPlan',
     Slot('is_active', (1,), '', '0: the compensation returns to zero at its largest rate'),
     Slot('bandwidth', (1,), 'rad/s', 'bandwidth of the filter behind the observer'),
-    Slot('integral_rate', (1,), '1/s', 'rate of the integral action'),
+    Slot('stuck_rate', (1,), 'N·m/s, N/s', 'largest rate for a joint that is stuck'),
     Slot('free', (1,), 's', 'time after the start in which every torque counts as load'),
     Slot('knows_friction', (1,), '', '1 if the law compensates friction, too'),
     Slot('yields', (6,), '', '1 for the axes of the first task along which it gives way'),
-    Slot('limits', (4, 'n'), 'N·m, N; of the rate N·m/s, N/s',
-         'effort limit, bound, rate, and threshold of a contact'))
+    Slot('limits', (5, 'n'), 'N·m, N; of the rate N·m/s, N/s; of the inertia kg·m², kg',
+         'effort limit, bound, rate, threshold of a contact, and least inertia'))
 
 STATE = Table(
     'CompensationState',
@@ -77,12 +79,14 @@ STATE = Table(
     Slot('free', (1,), 's', 'what is left of the time in which every torque counts as load'),
     Slot('in_contact', (1,), '', '1 while the arm touches something'),
     Slot('torque', ('n',), 'N·m, N', 'compensation that is added to the torques of the law'),
+    Slot('delayed', ('n',), 'N·m, N', '`torque` behind the filter of the observer'),
     Slot('friction', ('n',), 'N·m, N', 'friction compensation in the last torque'),
     Slot('filtered', ('n',), 'N·m, N', '`friction` behind the filter of the observer'))
 
 RESULT = Table(
     'CompensationResult',
-    Slot('external', ('n',), 'N·m, N', 'external torques without those of yielding axes'))
+    Slot('external', ('n',), 'N·m, N', 'external torques without those of yielding axes'),
+    Slot('least', ('n',), 'N·m, N', 'least change of `torque`: of joints that are stuck'))
 
 _plan_views, _state_views, _result_views = (table.views for table in (PLAN, STATE, RESULT))
 plan_views, state_views = PLAN.only('knows_friction'), STATE.only('free', 'torque')
@@ -165,13 +169,34 @@ def _gain(plan, observed, dt):
 
 
 @inlined
-def _follow(limits, state, result, gain, dt, feedback):
-    """Move the compensation towards the negative external torque, or add the feedback torque."""
+def _stuck_share(external, law, qd, inertia):
+    """
+    Share of `stuck_rate` for a joint, with the sign of the law's torque; 0 if the joint can move.
+
+    The joint is stuck if it rests and `external` cancels at least half of the law's torque.
+
+    """
+    if not (np.abs(qd) < RESTS and -external * law > 0.0
+            and np.abs(external) >= 0.5 * np.abs(law)):
+        return 0.0
+    low, high = ACCELERATED
+    part = min(max((np.abs(law) / inertia - low) / (high - low), 0.0), 1.0)
+    return np.copysign(part * (1.0 - np.abs(qd) / RESTS), law)
+
+
+@inlined
+def _follow(limits, state, result, gain, dt):
+    """Move the compensation towards the negative external torque, at least by `result.least`."""
     for k in range(len(state.torque)):
         c, bound, most = state.torque[k], limits[BOUND, k], dt * limits[SPEED, k]
-        wanted = c + feedback[k] if len(feedback) > 0 else -result.external[k]
-        wanted = min(max(wanted, -bound), bound)
-        state.torque[k] += min(max(gain * (wanted - c), -most), most)
+        wanted = min(max(-result.external[k], -bound), bound)
+        change = min(max(gain * (wanted - c), -most), most)
+        least = min(max(c + result.least[k], -bound), bound) - c
+        if least > 0.0:
+            change = max(change, least)
+        elif least < 0.0:
+            change = min(change, least)
+        state.torque[k] += change
 
 
 @inlined
@@ -185,25 +210,27 @@ def _limit(limits, state, tau):
 
 
 @inlined
-def _advance(own, observed, dt, axes, is_held, feedback, friction):
+def _advance(own, observed, dt, tau, qd, axes, is_held, friction):
     (plan, state, result), (watching, seen, fitted) = own, observed
     state.free[0] -= dt
     assign(result.external, seen.torque)
     if len(friction) > 0:
         _put_friction(state, result, seen, friction, share(watching.bandwidth[0], dt))
     _leave_out(plan, result, fitted, axes)
+    for k in range(len(qd)):
+        law = tau[k] + seen.rate[k] - (friction[k] if len(friction) > 0 else 0.0)
+        result.least[k] = dt * plan.stuck_rate[0] * _stuck_share(
+            result.external[k] + state.delayed[k], law, qd[k], plan.limits[INERTIA, k])
     touches = state.free[0] <= 0.0 and _touches(
         plan.limits, state, result, state.in_contact[0] > 0.0)
     state.in_contact[0] = 1.0 if touches else 0.0
     if is_held or touches or 1.0 - seen.missing[0] < SETTLED:
         return
-    gain = (plan.integral_rate[0] * dt if len(feedback) > 0
-            else _gain(plan, watching.bandwidth[0], dt))
-    _follow(plan.limits, state, result, gain, dt, feedback)
+    _follow(plan.limits, state, result, _gain(plan, watching.bandwidth[0], dt), dt)
 
 
 @kernel
-def compensate(own, observed, time, tau, axes, is_held, feedback, friction):
+def compensate(own, observed, time, tau, qd, axes, is_held, friction):
     """
     Advance the compensation to a state.
 
@@ -213,34 +240,33 @@ def compensate(own, observed, time, tau, axes, is_held, feedback, friction):
         Records of PLAN, STATE and RESULT.
     observed : tuple of 3 flat arrays
         Plan, state and result of the observer, after `observer.observe`.
-    time, tau
-        Time [s] and torques of the law (n,) [N·m, N].
+    time, tau, qd
+        Time [s], torques of the law (n,) [N·m, N], and velocities (n,) [rad/s, m/s].
     axes : (3, 3)
         Axes of the first task's frame, in base axes.
     is_held : bool
-        Whether to hold the compensation: a target waits for the arm, or, with `feedback`, a limit
-        acts.
-    feedback : (n,) or (0,) [N·m, N]
-        Torque of the feedback, to be integrated in mode 'integral'; else empty.
+        Whether to hold the compensation: a target waits for the arm, or it is in contact.
     friction : (n,) or (0,) [N·m, N]
         Friction compensation in `tau`, if any: it replaces the observer's friction model.
 
     """
     (plan, state, result), (watching, seen, fitted) = own, observed
-    n = (len(state) - 3) // 3
+    n = (len(state) - 3) // 4
     settings, at, found = _plan_views(plan, n), _state_views(state, n), _result_views(result, n)
     estimate = observer.plan_views(watching, n)
     dt = _elapsed(at, time)
+    for k in range(n):
+        at.delayed[k] = low_pass(at.delayed[k], at.torque[k], share(estimate.bandwidth[0], dt))
     if settings.is_active[0] > 0.0:
         views = estimate, observer.state_views(seen, n), observer.result_views(fitted, n)
-        _advance((settings, at, found), views, dt, axes, is_held, feedback, friction)
+        _advance((settings, at, found), views, dt, tau, qd, axes, is_held, friction)
     else:
-        at.free[0], at.in_contact[0], found.external[:] = settings.free[0], 0.0, 0.0
-        _follow(settings.limits, at, found, _gain(settings, estimate.bandwidth[0], dt), dt,
-                found.external[:0])
+        at.free[0], at.in_contact[0] = settings.free[0], 0.0
+        found.external[:] = found.least[:] = 0.0
+        _follow(settings.limits, at, found, _gain(settings, estimate.bandwidth[0], dt), dt)
     _limit(settings.limits, at, tau)
 
-MODES = 'observer', 'integral'
+
 # Multiple of the friction above which a sudden torque is a contact. It is above 2, because the
 # friction torque changes by twice the friction when a joint reverses.
 REVERSAL = 2.5
@@ -253,7 +279,7 @@ _POSITIONS = 64  # number of positions that are sampled for the bounds
 @dataclass(frozen=True)
 class Disturbance:
     """
-    Settings of the compensation: its mode, and the assumed errors of the model.
+    Settings of the compensation: the assumed errors of the model.
 
     The bound of a joint's compensation is MARGIN times the sum of three torques: the payload at
     the tip, the share `masses` of the arm's own weight, both the largest over many positions, and
@@ -262,9 +288,6 @@ class Disturbance:
 
     Attributes
     ----------
-    mode : str
-        'observer': the compensation follows the estimate of the external torques. 'integral': it
-        integrates the feedback torque of the first task.
     payload : float [kg]
         Largest unknown payload; its centre of mass is at most LEVER away from the tip.
     masses : float
@@ -278,38 +301,30 @@ class Disturbance:
         time is SLOWER times as long.
     free : float [s]
         Time after the start during which every torque counts as load.
-    integral_rate : float [1/s]
-        Rate of the integral action; keep it below a quarter of the lowest natural frequency.
 
     Raises
     ------
     InputError
-        Another mode; a number that is not finite, or negative; a bandwidth, friction, rise or rate
-        of 0.
+        A number that is not finite, or negative; a bandwidth, friction or rise of 0.
 
     """
 
-    mode: str = 'observer'
     payload: float = 1.0
     masses: float = 0.1
     friction: float = 1.0
     bandwidth: float = 200.0
     rise: float = 0.3
     free: float = 1.0
-    integral_rate: float = 2.0
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise InputError(f"disturbance mode '{self.mode}': must be one of "
-                             + ', '.join(MODES))
-        for name in (field.name for field in fields(self) if field.name != 'mode'):
+        for name in (field.name for field in fields(self)):
             value, may_be_zero = getattr(self, name), name in ('payload', 'masses', 'free')
             if not (math.isfinite(value) and (value > 0.0 or value == 0.0 and may_be_zero)):
                 raise InputError(f'disturbance {name} {value}: must be a finite number '
                                  + ('of 0 or more' if may_be_zero else 'above 0'))
 
     def limits(self, robot: Robot) -> Array:
-        """Effort limit, bound, rate, and contact threshold of each joint: rows of (4, n)."""
+        """Rows of (5, n): effort limit, bound, rate, contact threshold, least inertia."""
         model = Momentum(robot)
         centred, *shifted = (Momentum(robot.with_payload(self.payload, centre))
                              for centre in np.vstack([np.zeros(3), LEVER * np.eye(3)]))
@@ -325,7 +340,8 @@ class Disturbance:
         load = load + self.masses * weight
         return np.array([robot.effort_limits, MARGIN * (load + self.friction),
                          (self.friction + load / SLOWER) / self.rise,
-                         REVERSAL * self.friction + self.masses * weight])
+                         REVERSAL * self.friction + self.masses * weight,
+                         least_inertia(robot)])
 
     def sudden_torques(self, robot: Robot, with_load: bool) -> Array:
         """
@@ -356,14 +372,14 @@ class Compensation(Recorded):
     ----------
     torque : (n,) [N·m; N for prismatic]
         The compensation in force; the array stays the same object.
-    limits : (4, n)
+    limits : (5, n)
         See `Disturbance.limits`.
 
     Parameters
     ----------
     robot : Robot
     settings : Disturbance, optional
-    limits : (4, n), optional
+    limits : (5, n), optional
         `settings.limits(robot)`, if already computed, because it takes as long as many ticks.
     yields : (6,), optional
         Result of `yielding_axes`; default: zeros.
@@ -381,8 +397,8 @@ class Compensation(Recorded):
         self.settings = settings = Disturbance() if settings is None else settings
         plan = self.views[0]
         plan.is_active[0], plan.yields[:], plan.knows_friction[0] = 1.0, yields, knows_friction
-        plan.bandwidth[0], plan.integral_rate[0], plan.free[0] = (
-            settings.bandwidth, settings.integral_rate, settings.free)
+        plan.bandwidth[0], plan.stuck_rate[0], plan.free[0] = (
+            settings.bandwidth, settings.friction / settings.rise, settings.free)
         plan.limits[:] = settings.limits(robot) if limits is None else limits
         self.forget()
 
@@ -414,6 +430,7 @@ class Compensation(Recorded):
         """Reset, and start from a torque (n,) that holds the arm at rest, limited to the bound."""
         self.forget()
         self.torque[:] = np.clip(torque, -self.limits[BOUND], self.limits[BOUND])
+        self.views[1].delayed[:] = self.torque
 
     def leave_to_model(self, weight: Array) -> Array:
         """
@@ -425,6 +442,7 @@ class Compensation(Recorded):
         taken = np.where(self.torque * weight > 0.0, np.sign(weight) * np.minimum(
             np.abs(self.torque), np.abs(weight)), 0.0)
         self.torque[:] -= taken
+        self.views[1].delayed[:] -= taken
         return taken
 
     def go_on_from(self, other: Compensation) -> None:

@@ -55,10 +55,9 @@ def put_gravity(gravities, gravity):
 
 INFINITE = REFUSED - 1  # code of the kernels for torques that are not finite
 
-_limiter_views = LIMITER.only('counts_unexplained', 'added', 'is_at_work')
+_limiter_views = LIMITER.only('counts_unexplained', 'added')
 _room_views, _own_views = ROOM.only('tau'), OWN.only(
-    'posture', 'asks', 'period', 'longest_period', 'integrates', 'feedback', 'friction',
-    'driver')
+    'posture', 'asks', 'period', 'longest_period', 'friction', 'driver')
 _blend_views = blend.BLEND.only('before', 'driver')
 
 
@@ -143,7 +142,7 @@ def _blended(table, given, own, time, q, qd, tau):
 
 
 @stage
-def _compensate(own, parts, time, tau):
+def _compensate(own, parts, time, qd, tau):
     """Add the compensation of model errors to the torques of the law."""
     n = len(tau)
     setup, room, at = (_own_views(parts.own, n), _room_views(parts.room, n),
@@ -151,19 +150,16 @@ def _compensate(own, parts, time, tau):
     limits, driver = _limiter_views(parts.limiter, n), setup.driver
     if len(own.other) > 0:
         driver = _blend_views(own.blend, n).driver
-    integrates = setup.integrates[0] > 0.0
     is_joint_drive = setup.posture[3] > 0.0  # targets then wait for a tip that is not theirs
     is_held = (law_views(own.law, n).in_contact[0] > 0.0 and at.free[0] <= 0.0
-               or integrates and limits.is_at_work[0] > 0.0
                or not is_joint_drive and any_waits(parts.guides))
     plan = disturbance.plan_views(own.compensation_plan, n)
     for i in range(n):
         room.tau[i] = tau[i] + driver[i]
     disturbance.compensate(
         (own.compensation_plan, own.compensation_state, own.compensation_result),
-        (own.observer, own.forces, own.estimate), time, room.tau,
+        (own.observer, own.forces, own.estimate), time, room.tau, qd,
         view(parts.tasks, AXES, (3, 3)), is_held,
-        view(setup.feedback, 0, (n if integrates else 0,)),
         view(setup.friction, 0, (n if plan.knows_friction[0] > 0.0 else 0,)))
     for i in range(n):
         tau[i] += at.torque[i]
@@ -181,7 +177,7 @@ def _end(given, own, time, q, qd, tau):
     n = len(q)
     parts = block_in(given.integers, given.numbers)
     if len(own.compensation_state) > 0:
-        _compensate(own, parts, time, tau)
+        _compensate(own, parts, time, qd, tau)
     is_finite = leave(own.law, parts.limiter, time, q, qd, tau)
     if len(own.other) > 0:
         old = given_in(own.other)

@@ -39,7 +39,7 @@ from osc_ros.control.step.stages import (
     RESPONSE,
 )
 from osc_ros.control.step.tick_arrays import given_in
-from osc_ros.control.tasks.feedback import Links, put_feedback_torque, put_task_forces
+from osc_ros.control.tasks.feedback import Links, put_task_forces
 from osc_ros.control.tasks.free import damping_rate, guide, guides, put_friction
 from osc_ros.control.tasks.task_reference import put_references, put_wrenches
 from osc_ros.dynamics.contract.method import DONE
@@ -99,8 +99,6 @@ def put_links(given, links, time):
     if guides(parts.drive):
         guide(parts.drive, parts.guided, k, links, parts.tasks[0],
               priority.link_forces(integers, parts.solver))
-    if own.integrates[0] > 0.0:
-        put_feedback_torque(parts.tasks[0], k, links, own.room, own.feedback)
     return count
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, part, stage, view
+from osc_ros.compile.compiled import inlined, part, view
 from osc_ros.control.tasks.kind_table import put_kind
 from osc_ros.control.tasks.pose_error import pose_error as pose_error
 from osc_ros.control.tasks.task_numbers import (
@@ -23,7 +23,6 @@ from osc_ros.control.tasks.task_numbers import (
     GAIN,
     IS_SPRING,
     MOVES,
-    put_in_axes,
     put_in_base,
     SEEN,
     SEEN_TWIST,
@@ -31,12 +30,9 @@ from osc_ros.control.tasks.task_numbers import (
     TURNS_WITH,
 )
 from osc_ros.dynamics.algebra.spatial import unrotate
-from osc_ros.dynamics.algebra.task_inertia import solve_in_place
 from osc_ros.dynamics.priority import level_row, priority
 
 Array = NDArray[np.float64]
-
-SOFTENING = 1e-3  # bounds the feedback torque near singularities; relative to the mean mobility
 
 
 class Links(NamedTuple):
@@ -173,28 +169,3 @@ def put_task_forces(integers, numbers, tasks, links, damping):
         _put_row(task, pose, twist, room.rows[k])
     return priority.put_solution(integers, numbers, links.J, links.Lambda_inv, links.a0,
                                  damping[0], damping[1], damping[2])
-
-
-@stage
-def put_feedback_torque(task, link, links, room, out):
-    """
-    Write the torques (n,) Jᵀ Λ u of the motion of a task [N·m]; bounded near singularities.
-
-    Call it after `put_task_forces`. `task` (TASK_WIDTH,) is the row of the task, `link` the index
-    of its link in `links`, the `Links`, and `room` (7, 6) a buffer.
-
-    """
-    first, W, F, trace = 6 * link, view(room, 0, (36,)), room[6], 0.0
-    put_in_axes(axes_of(task), task[COMMANDED:SEEN], view(task, SHAPE, (6, 6))[MOVES], F)
-    put_in_base(axes_of(task), F, F)
-    for i in range(6):
-        trace += links.Lambda_inv[first + i, first + i]
-        for j in range(6):
-            room[i, j] = links.Lambda_inv[first + i, first + j]
-    for i in range(6):
-        room[i, i] += SOFTENING * trace / 6.0
-    solve_in_place(W, F, 6)
-    for k in range(len(out)):
-        out[k] = 0.0
-        for i in range(6):
-            out[k] += links.J[first + i, k] * F[i]

@@ -13,7 +13,7 @@ import numpy as np
 
 from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.control.limits.limits import Limits, LONGEST_REACTION
-from osc_ros.control.model_error.disturbance import Disturbance, MODES
+from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.safety.supervision import (
     CONTACT,
     DEADLINE,
@@ -428,8 +428,8 @@ _EXTERNAL = (
           'torques are computed: commanded; measured, the efforts of joint_states, in N m and '
           'with what the driver adds; measured without driver', choices=EFFORTS, live=True),
     Entry('disturbance.mode', 'none', 'Compensation of what the model lacks (load, wrong masses, '
-          'friction): observer, of the external torques; integral, integral action on the error '
-          'of the tip; none', choices=('none', *MODES), live=True,
+          'friction): observer, of the external torques; none', choices=('none', 'observer'),
+          live=True,
           when='friction or an unknown load keeps the arm off its goals'),
     Entry('disturbance.payload', _ERRORS.payload, 'How wrong the model may be: largest unknown '
           'payload, up to 10 cm beside the tip [kg]. Bounds the compensation, and the torques '
@@ -441,9 +441,6 @@ _EXTERNAL = (
           'dry friction of a joint [N m]', lower=1e-6, upper=1e3, live=True),
     Entry('disturbance.rise', _ERRORS.rise, 'Least time in which the compensation rises by '
           'disturbance.friction [s]', lower=1e-3, upper=60.0, live=True),
-    Entry('disturbance.integral_rate', _ERRORS.integral_rate, 'Rate of the integral action; keep '
-          'it below a quarter of the lowest natural frequency [1/s]', lower=1e-3, upper=1e2,
-          live=True),
     Entry('contact.torque', (), 'External torque of every joint, base first, that is a contact '
           '[N m]; empty: what the errors of disturbance.* cannot explain; ~/learn_contact finds '
           'values', lower=1e-6, live=True),

@@ -108,8 +108,7 @@ def with_load(values: Values, mass: float) -> Values:
     """
     if not mass:
         return values
-    mode = values['disturbance.mode']
-    return {**values, 'disturbance.mode': Disturbance.mode if mode == 'none' else mode,
+    return {**values, 'disturbance.mode': 'observer',
             'disturbance.payload': max(values['disturbance.payload'], mass)}
 
 
@@ -238,11 +237,8 @@ def _friction(values: Values, robot: Robot) -> Friction | None:
 
 
 def _disturbance(values: Values) -> Disturbance:
-    mode = values['disturbance.mode']
-    return Disturbance(**{
-        **{field.name: values[name] for field in fields(Disturbance)
-           if (name := f'disturbance.{field.name}') in values},
-        'mode': Disturbance.mode if mode == 'none' else mode})
+    return Disturbance(**{field.name: values[name] for field in fields(Disturbance)
+                          if (name := f'disturbance.{field.name}') in values})
 
 
 def _contact(values: Values, robot: Robot) -> Contact:
