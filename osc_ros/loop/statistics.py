@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,20 @@ from numpy.typing import NDArray
 from osc_ros.control.safety.sample import CLOCK_STEPS
 
 Array = NDArray[np.float64]
+
+
+def handle(events: Sequence[tuple[str, Any]], handlers: Mapping[str, Callable[..., None]]) -> None:
+    """
+    Call the handlers of events (name, arguments) in order; of reports only that of the last one.
+
+    A thread that is slower than the loop would otherwise handle old reports, and nothing else.
+
+    """
+    reports = sum(event == 'report' for event, _ in events)
+    for event, arguments in events:
+        reports -= event == 'report'
+        if event != 'report' or reports == 0:
+            handlers[event](*arguments)
 
 
 class Window:

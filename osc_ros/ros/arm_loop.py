@@ -25,6 +25,7 @@ from osc_ros.loop.engine import Stamp
 from osc_ros.loop.process.channel import Record
 from osc_ros.loop.process.link import LoopProcess
 from osc_ros.loop.process.process_start import Start
+from osc_ros.loop.statistics import handle
 from osc_ros.ros.messages import messages
 from osc_ros.ros.parameters.node_settings import law_of, LoadedRobot
 
@@ -141,9 +142,7 @@ class ArmLoop(LoopProcess):
     def do_posted(self) -> None:
         """Publish new states, and call the handlers of events; in the owner's thread."""
         self._publish_states()
-        while (posted := self.next_event()) is not None:
-            event, arguments = posted
-            self._handlers[event](*arguments)
+        handle(list(iter(self.next_event, None)), self._handlers)
         if end := self.unexpected_end():
             self._handlers['ended'](end)
 

@@ -52,7 +52,9 @@ SHARED = ('joint_states', 'robot_description', '/diagnostics', '/tf', '/tf_stati
 COSTLY = 'terms', 'inertia', 'commands_stamped'  # published only while they have a subscriber
 LOOK = 0.5  # time between two searches for new topics [s]
 PATIENCE = 10.0  # timeout for finding the controller [s]
-JOURNAL_PATIENCE = 2.0  # at the end: timeout for the first journal message [s]
+JOURNAL_PATIENCE = 2.0  # timeout for the first journal message [s]
+TRANSPORT = 0.2  # at the end: time between publication and reception of the journal, or more [s]
+REPEATED = 5.0  # time in which DDS has sent a message again that was lost [s]
 MAX_LISTED = 10  # largest number of reported journal gaps
 DEPTH = 1000
 RESERVE = 1e9  # free space of the disk at which the recording ends [bytes]
@@ -181,10 +183,9 @@ class Recorder(Node):  # type: ignore[misc]
                                       if name.startswith(f'{self._prefix}/'))
                                   or perf_counter() > self._began + JOURNAL_PATIENCE)
 
-    @property
-    def lacks_journal(self) -> bool:
-        """Whether the controller runs, but no journal message has arrived."""
-        return self.is_found and self._is_there and not self.journal
+    def lacks_journal(self, end: float) -> bool:
+        """Whether the controller runs, but its journal up to a time [s] may not have arrived."""
+        return self.is_found and self._is_there and self._newest <= end
 
     @property
     def missing(self) -> list[str]:
@@ -272,26 +273,33 @@ class Recorder(Node):  # type: ignore[misc]
                 self.failure = error
 
     def _take_piece(self, name: str, kind: str, data: bytes) -> None:
-        self._take(name, kind, data)
-        self.journal, self._newest = self.journal + 1, perf_counter()
         try:
             begin, following = piece_places(bytes_of(data))
+            if self._following is None and begin[1] > 0:  # the end of a segment of another reader
+                return
             last = self._following or begin
             if begin[1] == 0 and begin[0] > last[0]:  # the next segment, of the same controller
                 has_gap = (begin[0], loaded_piece(bytes_of(data)).before) != (last[0] + 1, last[1])
             else:
                 has_gap = begin[1] > 0 and begin != last
+            self._following = following
         except InputError as error:
-            self._add_gap(str(error))
-            return
-        if has_gap:
-            self._add_gap('there is a gap before it')
-        self._following = following
+            self.add_gap(str(error))
+        else:
+            late = perf_counter() - self._began
+            if has_gap:
+                self.add_gap('there is a gap before it')
+            elif not self.journal and late > REPEATED:
+                self.add_gap(f'it came {late:.1f} s after the beginning')
+        self._take(name, kind, data)
+        self.journal, self._newest = self.journal + 1, perf_counter()
 
-    def _add_gap(self, text: str) -> None:
+    def add_gap(self, text: str) -> None:
+        """Note that a part of the journal is missing."""
         self.gaps += 1
         if self.gaps <= MAX_LISTED:
-            self.problems.append(f'the journal is not complete: message {self.journal}: {text}')
+            self.problems.append(
+                f'the journal is not complete: message {self.journal + 1}: {text}')
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -396,13 +404,16 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
     """
     executor = EventsExecutor()
     executor.add_node(recorder)
-    began, shown, was_found, latest = perf_counter(), 0.0, False, float('inf')
+    began, shown, was_found, end = perf_counter(), 0.0, False, float('inf')
     try:
         while not (recorder.failure or recorder.has_ended):
             now = perf_counter() - began
             if is_over() or now >= (duration if was_found else PATIENCE):
-                latest = min(latest, now + JOURNAL_PATIENCE)
-                if now >= latest or not recorder.lacks_journal:
+                end = min(end, now)
+                is_late = now >= end + (REPEATED if recorder.journal else JOURNAL_PATIENCE)
+                if is_late or not recorder.lacks_journal(began + end + TRANSPORT):
+                    if is_late and recorder.journal:
+                        recorder.add_gap('it did not come any more at the end')
                     break
             executor.spin_once(timeout_sec=0.05)
             if recorder.has_begun and not was_found:  # the duration counts from here

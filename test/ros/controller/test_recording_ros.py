@@ -513,6 +513,43 @@ def test_record_whose_folder_is_removed_says_so(tmp_path):
     assert 'Traceback' not in said and 'no node' not in said and 'computes' not in out
 
 
+SIMULATED = {**ROBOT, 'rate': 250.0, 'initial_positions': list(map(float, HOME))}
+
+
+def words_of(parameters):
+    """Return the arguments that set parameters of a node."""
+    return '--ros-args', *(word for name, value in parameters.items()
+                           for word in ('-p', f'{name}:={json.dumps(value)}'))
+
+
+def test_node_that_is_slower_than_its_reports_answers_and_sends_its_journal(spin, tmp_path):
+    processes = Processes(tmp_path)
+    processes.start('simulator', *words_of({**SIMULATED, 'lockstep': False}))
+    controller = Controller(parameter_overrides=[
+        Parameter(name, value=value) for name, value in {
+            **ROBOT, 'rate': SIMULATED['rate'], 'state_timeout': 30.0}.items()])
+    user, pieces = Node('user'), []
+    try:
+        spin(lambda: getattr(controller, '_loop', None) is not None and controller._loop.time > 0,
+             controller, user, why='for the first state')
+        loop, report = controller._loop, controller._loop._handlers['report']
+
+        def slow(*tick):
+            report(*tick)
+            until(lambda: loop._posted)  # the next one comes first
+
+        loop._handlers['report'] = slow
+        user.create_subscription(UInt8MultiArray, 'osc_controller/journal', pieces.append, 10)
+        queries = user.create_client(GetParameters, 'osc_controller/get_parameters')
+        spin(queries.service_is_ready, why='for the service')
+        answer = queries.call_async(GetParameters.Request(names=[FREQUENCY]))
+        spin(answer.done, why='for the answer of a slow node')
+        spin(lambda: len(pieces) > 2, why='for the journal of a slow node')
+        loop._handlers['report'] = report
+    finally:
+        processes.end()
+
+
 PART = 300.0  # simulated time of one recording; a run of an hour would not fit into memory [s]
 
 
@@ -520,11 +557,9 @@ PART = 300.0  # simulated time of one recording; a run of an hour would not fit 
 def test_run_with_page_recorder_diagnostics_and_queries_is_computed_again(ros, tmp_path, request):
     seconds = 3600.0 * request.config.getoption('hours')
     processes, failures, ends = Processes(tmp_path), [], Event()
-    rng, rate = np.random.default_rng(7), 250.0
-    given = {**ROBOT, 'rate': rate, 'lockstep': True, 'paced': True, 'lockstep_timeout': 3600.0,
-             'initial_positions': list(map(float, HOME))}
-    processes.start('simulator', '--ros-args', *(
-        word for name, value in given.items() for word in ('-p', f'{name}:={json.dumps(value)}')))
+    rng, rate = np.random.default_rng(7), SIMULATED['rate']
+    processes.start('simulator', *words_of({
+        **SIMULATED, 'lockstep': True, 'paced': True, 'lockstep_timeout': 3600.0}))
     controller = Controller(parameter_overrides=[
         Parameter(name, value=value) for name, value in {
             **ROBOT, 'rate': rate, 'state_timeout': 30.0, 'disturbance.mode': 'observer',
