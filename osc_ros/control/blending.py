@@ -83,8 +83,9 @@ class SetupBlending:
         return float(at.duration[0] - at.age[0])
 
     def hurry(self, setup: CompiledLaw) -> None:
-        """Shorten the blend to `setup`, because another change waits for its end."""
-        self._blend.hurry(setup.settings.limits.effort)
+        """Shorten the blend to `setup`, because another change waits; a load stays gradual."""
+        if not self._blend.views[0].has_load[0]:
+            self._blend.hurry(setup.settings.limits.effort)
 
     def begin(self, before: tuple[CompiledLaw, PostureSetPoint],
               after: tuple[CompiledLaw, PostureSetPoint], time: float, q: Array, qd: Array,
@@ -116,3 +117,4 @@ class SetupBlending:
                           max(settings.blend_time, loads))
         at = self._blend.views[0]
         at.carried[:], at.driver[:] = carried, new.driver_torque
+        at.has_load[0] = new.robot is not old.robot

@@ -16,6 +16,8 @@ from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
 from osc_ros.control.limits.clearance import KeepingClear
 from osc_ros.control.limits.limiter import Limiter
+from osc_ros.control.limits.limits import payload_ratio
+from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction, FrictionInForce, least_inertia
@@ -33,6 +35,7 @@ from osc_ros.control.tasks.bandwidth import (
     largest_repulsion_frequency,
     longest_period,
     PERIOD_CHANGE,
+    stretch,
 )
 from osc_ros.control.tasks.free import Guidance
 from osc_ros.control.tasks.task import Task
@@ -138,6 +141,7 @@ class CompiledLaw:
         self.unmodelled = self._unmodelled(before, precomputed)
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
+        self._weights = [Weight(one) for one in (robot, robot.without_payload())]
         self.levels = [
             Level(task, settings.blend_time, rows)
             for task, rows in zip(self._tasks, zip(parts.tasks, self.solver.rows,
@@ -340,7 +344,8 @@ class CompiledLaw:
         if (springs := self._springs) is not None:
             self._own.stiffness[:], self._own.spring_damping[:] = springs.within(0.0)
             periods.append(springs.longest_period)
-        self._own.longest_period[0] = min(periods)
+        self._own.stretch[0] = stretch(payload_ratio(self.robot))
+        self._own.longest_period[0] = min(periods) / self._own.stretch[0]
         self._own.period[0] = 0.0
 
     @property
@@ -357,13 +362,15 @@ class CompiledLaw:
         """
         Reduce the gains to the largest stable ones for this period of the states [s].
 
-        So a longer period than configured, or a gain that is too high, costs accuracy but not
-        stability. Up to `longest_period` all gains stay as set.
+        So a longer period than configured, a gain that is too high, or a payload that the arm
+        may not carry, costs accuracy but not stability. Up to `longest_period` all gains stay as
+        set.
 
         """
         if abs(period - self.gain_period) <= PERIOD_CHANGE * period:
             return
         self._own.period[0] = period
+        period *= float(self._own.stretch[0])
         for level in self.levels:
             level.limit_gains(period)
         if self.guidance is not None:
@@ -444,6 +451,11 @@ class CompiledLaw:
         if self.robot is before.robot:
             return rest
         return self.inverse_dynamics(q, rest, rest) - before.inverse_dynamics(q, rest, rest)
+
+    def payload_torque(self, q: Array) -> Array:
+        """Gravity torques (n,) of the payload at q (n,) [N·m, N]."""
+        full, bare = (one.torque(q, self.space.dynamics.gravity) for one in self._weights)
+        return full - bare
 
     def posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint) -> Array:
         """Acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""

@@ -74,11 +74,12 @@ class Singularity(NamedTuple):
 
 
 class GainFigures(NamedTuple):
-    """`Law.gain_share`; measured period of the states [s]; `Law.delay` [periods]."""
+    """`Law.gain_share`; measured period of the states [s]; `Law.delay` [periods]; payload [kg]."""
 
     share: float
     period: float
     delay: float
+    payload: float
 
 
 class Surroundings(NamedTuple):
@@ -208,7 +209,7 @@ def figures_of(law: Law) -> Figures:
         approach.goal, approach.error(),
         WAITS if tip.waits else AT_EDGE if tip.clamped else FREE,
         any(one.generator.waits for one in law.levels.values()), tip.begins_in,
-        GainFigures(law.gain_share(), law.period, law.delay),
+        GainFigures(law.gain_share(), law.period, law.delay, law.setup.robot.payload_mass),
         Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
                     solved.weakest()),
         law.external_report(), law.gravity, settings.friction is not None,
@@ -543,7 +544,9 @@ RULES = (
     Rule('gains', 'gains are reduced', lambda case: case.figures.gains.share < LEAST_GAIN_SHARE,
          lambda case: f'to {case.figures.gains.share:.0%}, too high for joint states every '
          f'{1e3 * case.figures.gains.period:.1f} ms, answered '
-         f'{case.figures.gains.delay:.1f} periods after their stamps',
+         f'{case.figures.gains.delay:.1f} periods after their stamps'
+         + (', or if the arm does not carry its payload of '
+            f'{case.figures.gains.payload:g} kg' if case.figures.gains.payload else ''),
          lambda case: 'a smaller stiffness or natural frequency, or more states '
          'per second', True),
     Rule('workspace', 'the target is at the edge of the workspace',

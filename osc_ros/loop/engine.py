@@ -27,6 +27,7 @@ from osc_ros.control.safety.supervision import (
     CONTACT,
     HARMLESS,
     NOT_FINITE,
+    PAYLOAD,
     STALE_TARGET,
     Supervision,
     TOO_NEAR,
@@ -51,6 +52,10 @@ Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 STALE_OBSTACLES = 'stale_obstacles'
 # of a change of settings that came before the last one had ended
 WAITS_TEXT = 'a change of settings waits for the end of the one before'
+# The arm does not carry its payload if the external torques differ from its weight by less than
+# this share of them, while a joint is faster than a share of its speed limit: a slow arm may put
+# the payload down.
+ABSENT, FAST = 0.5, 0.3
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
@@ -419,6 +424,7 @@ class Engine:
             if waited and not self.law.waits:  # motions that have waited may have begun
                 self._report_tool(before)
                 self.renew_target_timeout()
+                self.guard.settings = self.guard.settings  # for another payload
         except OscError as error:
             self._post('dropped', f'target dropped: {error}')
         except Exception as error:  # of any kind: the commands must not stop
@@ -478,8 +484,22 @@ class Engine:
         """
         if done.touch != NOT_TOUCHED:
             self.guard.set_reason(CONTACT, self.touch.reason(done.touch, done.met))
+            self._check_payload()
         if self.touch.learns:
             self._learn(self.guard.acting(done).reaction)
+
+    def _check_payload(self) -> None:
+        """Report a payload that a fast arm does not carry: its weight is the external torque."""
+        setup, external, limits = self.law.setup, self.law.external, self.law.settings.limits
+        mass = setup.robot.payload_mass
+        if not mass or external is None or (np.abs(self.qd) < FAST * limits.velocity).all():
+            return
+        seen = external.torque / limits.effort
+        if (np.linalg.norm(seen - setup.payload_torque(self.q) / limits.effort)
+                < ABSENT * np.linalg.norm(seen)):
+            self.guard.report_fault(
+                PAYLOAD, f'the arm does not carry its payload of {mass:g} kg: the external torques '
+                'are those of its weight upwards; set payload.mass to what is in the hand')
 
     def _learn(self, reaction: str) -> None:
         """Post the learned thresholds when the time is over; abort if a reaction is active."""

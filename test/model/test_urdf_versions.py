@@ -117,7 +117,7 @@ def hardest_braking(limits, period=1e-3):
     accelerations = np.full((ACCELERATION_ROWS, 2), np.nan)  # none is taken for unexplained
     upper = accelerations[HIGHEST]
     for _ in range(5000):
-        exceeds(accelerations, q, qd, limits.table, 1.0 / (2.0 * period), 0.0)
+        exceeds(accelerations, q, qd, limits.table, 1.0 / (2.0 * period), 0.0, 1.0)
         hardest = max(hardest, -upper[0])
         q[0] += period * qd[0] + 0.5 * period ** 2 * upper[0]
         qd[0] += period * upper[0]

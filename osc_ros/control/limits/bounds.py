@@ -38,6 +38,10 @@ AVERAGING = 0.25, 0.5
 # a hard wall, which are over before torques can act.
 GRADUAL = 100.0
 LONGEST_TICK = 0.02  # a longer tick resets this mean [s]
+# A payload that is in the model and not in the hand multiplies the accelerations by up to the ratio
+# of the inertias. So that the bounds are stable then, too, these limit the ratio times their rate,
+# in units of `quickest`, and (ratio - 1) times the weight of the last tick in the mean.
+ABSENT_RATE, ABSENT_WEIGHT = 1.0, 0.6
 # Rows of `accelerations`: BEFORE and the next two are UNEXPLAINED, VELOCITY and COMMANDED of the
 # last tick; EARLIER and the next are COMMANDED of the two ticks before.
 TOTAL, LOWEST, HIGHEST, POSTURE, UNEXPLAINED, VELOCITY, COMMANDED, BEFORE = range(8)
@@ -132,7 +136,7 @@ def _certain(accelerations, i, reached):
 
 
 @inlined
-def _put_bounds(accelerations, q, qd, table, quickest, lead, guided):
+def _put_bounds(accelerations, q, qd, table, quickest, lead, guided, ratio):
     """
     Write the rows LOWEST and HIGHEST, lowest ≤ highest; for the arguments see `exceeds`.
 
@@ -141,8 +145,11 @@ def _put_bounds(accelerations, q, qd, table, quickest, lead, guided):
     """
     lower, upper = accelerations[LOWEST], accelerations[HIGHEST]
     unexplained = accelerations[UNEXPLAINED]
+    slowest = ABSENT_RATE * quickest / ratio if ratio > 1.0 and quickest > 0.0 else np.inf
+    quickest = min(quickest, 2.0 * slowest)
     for i in range(len(q)):
         fastest, deceleration, rate = table[SPEED, i], table[DECELERATION, i], table[RATE, i]
+        rate = min(rate, slowest)
         driven = _driven(unexplained[i], qd[i] + lead * unexplained[i], fastest)
         # in free drive without a push, the usual bounds apply
         steep = guided * min(np.abs(unexplained[i]) / (rate * fastest), 1.0)
@@ -160,7 +167,7 @@ def _put_bounds(accelerations, q, qd, table, quickest, lead, guided):
 
 
 @kernel
-def exceeds(accelerations, q, qd, table, quickest, guided):
+def exceeds(accelerations, q, qd, table, quickest, guided, ratio):
     """
     Compute the bounds of the accelerations; return whether the law exceeds one of them.
 
@@ -185,6 +192,8 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
         1 / (2 Δt), where Δt is the time since the last tick [1/s]; 0 at the first tick.
     guided : float
         Weight of the rules for free drive, 0 to 1; it changes gradually.
+    ratio : float
+        See `limits.payload_ratio`.
 
     """
     unexplained = accelerations[UNEXPLAINED]
@@ -192,6 +201,7 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
     # The second torque after an interruption starts a fade; a resistance to a push would fade too.
     counts = is_regular and not (guided > 0.0 and np.isnan(accelerations[EARLIER, 0]))
     lead = guided * 0.5 / quickest if counts else 0.0
+    heaviest = ABSENT_WEIGHT / (ratio - 1.0) if ratio > 1.0 else 1.0
     for i in range(len(q)):
         unexplained[i] = 0.0
         if guided > 0.0 and not is_regular:  # other torques may have acted
@@ -201,14 +211,15 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
             mean, commanded = accelerations[BEFORE, i], accelerations[BEFORE + 2, i]
             weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * unexplained_weight(
                 qd[i] + lead * (reached - commanded), table[SPEED, i])
-            change = weight * (reached - commanded - mean)
+            change = min(weight, heaviest) * (reached - commanded - mean)
             if guided < 1.0:
                 most = GRADUAL * table[SPEED, i] / (1.0 - guided)
                 change = min(max(change, -most), most)
             if guided > 0.0:
-                change += guided * (1.0 - weight) * _certain(accelerations, i, reached)
+                change += (guided * min(1.0 - weight, heaviest)
+                           * _certain(accelerations, i, reached))
             unexplained[i] = mean + change
-    _put_bounds(accelerations, q, qd, table, quickest, lead, guided)
+    _put_bounds(accelerations, q, qd, table, quickest, lead, guided, ratio)
     is_beyond = False
     for i in range(len(q)):
         accelerations[TOTAL, i] += accelerations[POSTURE, i]

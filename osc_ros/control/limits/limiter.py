@@ -29,7 +29,7 @@ from osc_ros.control.limits.bounds import (
     UNEXPLAINED,
 )
 from osc_ros.control.limits.clearance import KeepingClear, Near
-from osc_ros.control.limits.limits import EFFORT, EFFORT_RATE, Limits, ROWS
+from osc_ros.control.limits.limits import EFFORT, EFFORT_RATE, Limits, payload_ratio, ROWS
 from osc_ros.control.limits.load import bounded_loads, IDLE, INDEX, LOADS, MOST_NEAR
 from osc_ros.control.limits.near_rows import near_rows
 from osc_ros.control.limits.nearest import MEMORY, narrow, PUSH, torques_within
@@ -45,6 +45,7 @@ PLAN = Table(
     Slot('table', (ROWS, 'n'), 'see limits', 'the limits after a change: `Limits.table`'),
     Slot('blend_time', (1,), 's', 'duration over which changed limits come into force'),
     Slot('bodies', ('n', BODY_WIDTH), 'see bodies', 'of the robot: `bodies.bodies_of`'),
+    Slot('ratio', (1,), '', 'see `limits.payload_ratio`'),
     Slot('is_guided', (1,), '', '1 in free drive'))
 
 STATE = Table(
@@ -157,7 +158,7 @@ def near_bounds(records, clear, gravity, time, q, qd, tau):
     step = dt / settings.blend_time[0]
     at.guided[0] += min(max(settings.is_guided[0] - at.guided[0], -step), step)
     is_beyond = exceeds(at.accelerations, q, qd, at.table, 0.5 / dt if dt > 0.0 else 0.0,
-                        at.guided[0])
+                        at.guided[0], settings.ratio[0])
     _put_window(at, dt, at.guided[0], own.window)
     for i in range(n):
         is_beyond = is_beyond or not own.window[0, i] <= tau[i] + at.added[i] <= own.window[1, i]
@@ -345,6 +346,7 @@ class Limiter(Recorded):
         plan, self.views[1].counts_unexplained[0] = self.views[0], 1.0
         plan.table[:], plan.blend_time[0] = limits.table, blend_time
         plan.bodies[:], plan.is_guided[0] = bodies_of(robot), is_guided
+        plan.ratio[0] = payload_ratio(robot)
         self.forget()
 
     def _connect(self) -> None:

@@ -163,9 +163,29 @@ def _deceleration(robot: Robot, effort: Array) -> Array:
     return np.asarray(BRAKING_SHARE * (room / inertia).min(axis=0))
 
 
-@lru_cache(maxsize=4)  # limits change more often than the robot
 def sampled_loads(robot: Robot) -> tuple[Array, Array]:
     """Diagonal of M and gravity torques, (_STATES, n) each, at random configurations."""
+    M_inv, weight = _samples(robot)
+    return np.diagonal(np.linalg.inv(M_inv), axis1=1, axis2=2).copy(), weight
+
+
+@lru_cache(maxsize=4)
+def payload_ratio(robot: Robot) -> float:
+    """
+    Largest eigenvalue of M₀⁻¹ M over the sampled configurations; M₀ is M without the payload.
+
+    If the arm does not carry the payload, accelerations are larger than the model's by up to this.
+
+    """
+    if robot.payload_mass == 0.0:
+        return 1.0
+    M_inv, bare = _samples(robot)[0], _samples(robot.without_payload())[0]
+    return max(1.0, float(np.linalg.eigvals(bare @ np.linalg.inv(M_inv)).real.max()))
+
+
+@lru_cache(maxsize=4)  # limits change more often than the robot
+def _samples(robot: Robot) -> tuple[Array, Array]:
+    """M⁻¹ (_STATES, n, n) and gravity torques (_STATES, n) at random configurations."""
     dynamics, rng = default_method(robot), np.random.default_rng(0)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     rest, weight = np.zeros(robot.n), np.empty((_STATES, robot.n))
@@ -178,4 +198,4 @@ def sampled_loads(robot: Robot) -> tuple[Array, Array]:
         dynamics.outward(q, rest, None, rest)
         dynamics.inverse_mass_matrix(M_inv[k])
         dynamics.inward(no_force, weight[k])
-    return np.diagonal(np.linalg.inv(M_inv), axis1=1, axis2=2).copy(), weight
+    return M_inv, weight

@@ -96,6 +96,7 @@ class CommandModel:
     """
 
     def __init__(self, robot: Robot, driver: Driver | None = None) -> None:
+        self.robot = robot
         parts = [packed_robot(robot, PROPAGATED)]
         code = NOTHING if driver is None else COMPENSATES.index(driver.compensates)
         if driver is not None and driver.robot.joint_names != robot.joint_names:

@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.contact import Contact
 from osc_ros.control.model_error.disturbance import Disturbance
-from osc_ros.control.tasks.bandwidth import largest_damping_rate
+from osc_ros.control.tasks.bandwidth import (
+    largest_damping_rate,
+    largest_natural_frequency,
+    stretch,
+)
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -29,6 +33,7 @@ HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 # Causes that the supervisor itself detects, if they have a watchdog.
 STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
 OVERSPEED, VELOCITY, CONTACT, TOO_NEAR = 'overspeed', 'velocity', 'contact', 'too_near'
+PAYLOAD = 'payload'
 STALE_TARGET = 'stale_target'  # the caller calls `Supervisor.reset_timeout` at every target
 
 HARDEST = 5.0  # highest braking rate before a position limit, as a multiple of the stop rate
@@ -79,7 +84,8 @@ DEFAULT_WATCHDOGS: Mapping[str, Watchdog] = {
     STALE_STATE: Watchdog('hold', timeout=0.1), STALE_TARGET: Watchdog('report'),
     DEADLINE: Watchdog('report'), NOT_FINITE: Watchdog('hold'), JUMP: Watchdog('hold'),
     OVERSPEED: Watchdog('hold'), VELOCITY: Watchdog('report'),
-    CONTACT: Watchdog('report', latched=True), TOO_NEAR: Watchdog('report')}
+    CONTACT: Watchdog('report', latched=True), TOO_NEAR: Watchdog('report'),
+    PAYLOAD: Watchdog('hold', latched=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +174,16 @@ class Supervision:
         watchdog = self.watchdogs.get(CONTACT)
         return watchdog is not None and watchdog.reaction not in HARMLESS
 
-    @cached_property
-    def hardest(self) -> float:
-        """Highest damping rate before a joint limit that is stable at this period [1/s]."""
-        # 'hold' damps with the sum of this rate and the stop rate
-        carried = largest_damping_rate(self.period) - self.stop_rate
-        return min(HARDEST * self.stop_rate, max(self.stop_rate, carried))
+    def rates(self, ratio: float) -> tuple[float, float]:
+        """
+        Stop rate, and highest damping rate before a joint limit, stable at this period [1/s].
+
+        `ratio` is that of the inertias with and without payload, see `limits.payload_ratio`.
+
+        """
+        period = stretch(ratio) * self.period
+        rate = self.stop_rate
+        if ratio > 1.0:
+            rate = min(rate, largest_natural_frequency(1.0, period))
+        # 'hold' damps with the sum of the two
+        return rate, min(HARDEST * rate, max(rate, largest_damping_rate(period) - rate))

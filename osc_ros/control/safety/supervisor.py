@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import plain
+from osc_ros.control.limits.limits import payload_ratio
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.safety import safety, sample
 from osc_ros.control.safety.answered import Answered, doubts_clock
@@ -206,7 +207,8 @@ class Supervisor:
         causes.stale[0], causes.contact[0], causes.too_near[0] = (
             self._number(one) for one in (STALE_STATE, CONTACT, TOO_NEAR))
         stopping.leaves[0] = 0.0
-        stopping.rate[0], stopping.hardest[0] = settings.stop_rate, settings.hardest
+        stopping.rate[0], stopping.hardest[0] = settings.rates(
+            payload_ratio(self._model.command_model.robot))
         stopping.frequency[0], stopping.idle[0] = (
             settings.comply_frequency, SOURCES.index(settings.idle))
         stopping.retreat[0], stopping.retreat_speed[0] = settings.retreat, settings.retreat_speed

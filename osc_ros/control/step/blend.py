@@ -35,6 +35,7 @@ BLEND = Table(
     Slot('time', (1,), 's', 'stamp of the last tick'),
     Slot('age', (1,), 's', 'time since the blend began'),
     Slot('duration', (1,), 's', 'length of the blend'),
+    Slot('has_load', (1,), '', '1 if the setups have different robots'),
     Slot('carried', ('n',), 'N·m, N', 'compensation of model errors that only the replaced setup '
          'needs, because the new model includes it'),
     Slot('before', ('n',), 'N·m, N', 'torques of the replaced setup at this tick, with `carried`'),

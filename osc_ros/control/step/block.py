@@ -36,6 +36,8 @@ OWN = Table(
     Slot('has_force', (1,), '', '1 if a task has axes of force'),
     Slot('period', (1,), 's', 'period of the states that bounds the gains'),
     Slot('longest_period', (1,), 's', 'longest period at which all gains are stable as set'),
+    Slot('stretch', (1,), '', 'factor on the period in the bounds of the gains, see '
+         '`bandwidth.stretch`'),
     Slot('least_inertia', ('n',), 'kg·m², kg', 'least inertia of each joint, see friction'),
     Slot('stiffness', ('n',), 'N·m/rad, N/m', 'of each joint, if the joints are springs'),
     Slot('spring_damping', ('n',), 'N·m·s/rad, N·s/m', 'of each joint'),

@@ -58,7 +58,7 @@ INFINITE = REFUSED - 1  # code of the kernels for torques that are not finite
 _limiter_views = LIMITER.only('counts_unexplained', 'added')
 _room_views, _own_views = ROOM.only('tau'), OWN.only(
     'posture', 'asks', 'period', 'longest_period', 'friction', 'driver')
-_blend_views = blend.BLEND.only('before', 'driver')
+_blend_views = blend.BLEND.only('before', 'driver', 'has_load')
 
 
 @inlined
@@ -148,10 +148,13 @@ def _compensate(own, parts, time, qd, tau):
     setup, room, at = (_own_views(parts.own, n), _room_views(parts.room, n),
                        disturbance.state_views(own.compensation_state, n))
     limits, driver = _limiter_views(parts.limiter, n), setup.driver
+    is_loading = False  # the estimate has the new load at once, the torques gradually
     if len(own.other) > 0:
-        driver = _blend_views(own.blend, n).driver
+        blended = _blend_views(own.blend, n)
+        driver, is_loading = blended.driver, blended.has_load[0] > 0.0
     is_joint_drive = setup.posture[3] > 0.0  # targets then wait for a tip that is not theirs
-    is_held = (law_views(own.law, n).in_contact[0] > 0.0 and at.free[0] <= 0.0
+    is_held = (is_loading
+               or law_views(own.law, n).in_contact[0] > 0.0 and at.free[0] <= 0.0
                or not is_joint_drive and any_waits(parts.guides))
     plan = disturbance.plan_views(own.compensation_plan, n)
     for i in range(n):

@@ -70,7 +70,8 @@ def begin(given, Lambda_inv, time, q, qd):
     parts = block_in(integers, given.numbers)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
     put_references(integers, _of_tasks(integers, parts), Lambda_inv,
-                   memory_in(integers, parts.reference).rates, time, own.period[0])
+                   memory_in(integers, parts.reference).rates, time,
+                   own.stretch[0] * own.period[0])
     advance_friction(given.friction, time)
     if guides(parts.drive):
         own.posture[0] = 0.0

@@ -70,7 +70,7 @@ Integers = NDArray[np.int64]
 
 _now_views, _sense_views = SAMPLE.only('now'), SAMPLE.only('now', 'effort')
 _torque_views = TORQUE.views
-_own_views, _blend_views = OWN.only('asks', 'driver'), blend.BLEND.only('weight')
+_own_views, _blend_views = OWN.only('asks', 'driver'), blend.BLEND.only('weight', 'has_load')
 
 
 @stage
@@ -131,6 +131,16 @@ def _admit(table, given, own, guarded, n):
     return STOPPED if replaces_law(causes) or causes.stopped[0] > 0.0 else 1
 
 
+@inlined
+def _given_for_stop(table, own, n):
+    """Return the `Given` with the model for a reaction: while a load comes in, the nearer one."""
+    is_old = False
+    if len(own.other) > 0:
+        fading = _blend_views(own.blend, n)
+        is_old = fading.has_load[0] > 0.0 and fading.weight[0] > 0.5
+    return given_in(own.other if is_old else table)
+
+
 @kernel
 def step(table, tau):
     """
@@ -176,7 +186,8 @@ def step(table, tau):
         for i in range(n):
             found.tau[i] = np.nan
         return count
-    answer(given.model, given.model_numbers, given.model_room, guarded.plan, guarded.state,
+    of_stop = _given_for_stop(table, own, n)
+    answer(of_stop.model, of_stop.model_numbers, of_stop.model_room, guarded.plan, guarded.state,
            guarded.result, _now_views(guarded.sample, n).now[0],
            view(tau, 0, (n if count > 0 else 0,)))
     has_ended = len(own.other) > 0 and _blend_views(own.blend, n).weight[0] == 0.0

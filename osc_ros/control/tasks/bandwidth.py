@@ -39,6 +39,7 @@ import math
 from osc_ros.errors import InputError
 
 GAIN_MARGIN = 2.0
+ABSENT_MARGIN = 1.6  # part of it for a payload that is in the model, and not in the hand
 DAMPING_LEFT = 2.0 / 3.0  # least fraction of the damping that remains with the delay
 PERIOD_SHARE = 0.125  # weight of the last tick in the mean period
 PERIOD_CHANGE = 0.01  # relative change of the mean period after which gains are computed again
@@ -77,6 +78,7 @@ def largest_natural_frequency(damping_ratio: float, period: float, delay: float 
     return _largest_product(float(damping_ratio), _delay(delay)) / period
 
 
+@lru_cache(maxsize=1024)  # settings are taken over between two states
 def largest_damping_rate(period: float, delay: float = DELAY,
                          natural_frequency: float = 0.0) -> float:
     """
@@ -136,6 +138,17 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
     return largest_damping_rate(1.0, delay) / damping_rate if damping_rate > 0.0 else math.inf
 
 
+def stretch(ratio: float) -> float:
+    """
+    Factor on the period with which gains are stable also if the arm does not carry its payload.
+
+    Without it all accelerations are larger by up to `ratio`, see `limits.payload_ratio`.
+
+    """
+    return max(1.0, ratio / ABSENT_MARGIN)
+
+
+@lru_cache(maxsize=1024)
 def largest_repulsion_frequency(damping_rate: float, natural_frequency: float, period: float,
                  delay: float = DELAY, margin: float = 1.5) -> float:
     """

@@ -21,6 +21,7 @@ from osc_ros.control.safety.supervision import (
     JUMP,
     NOT_FINITE,
     OVERSPEED,
+    PAYLOAD,
     REACTIONS,
     STALE_STATE,
     STALE_TARGET,
@@ -159,6 +160,9 @@ WATCHDOGS = (
                   'nearer than a quarter of clearance.margin, as when an obstacle is faster than '
                   'the arm can give way. With another reaction than report the arm gives way no '
                   'longer; when it ends, the arm tries again'),
+    WatchdogEntry(PAYLOAD, 'external torques above contact.torque that are those of the payload, '
+                  'upwards, while a joint moves at more than 30 % of its speed limit: the arm does '
+                  'not carry it'),
     WatchdogEntry(CONTACT, 'external torques above contact.torque, contact.force or '
                   'contact.moment; comply: stop, and give way like a weak spring; retract: go '
                   'back along the way that the arm came', reactions=REACTIONS),

@@ -25,7 +25,7 @@ def bounds(q, qd, position, velocity, deceleration, rate):
     accelerations = np.full((ACCELERATION_ROWS, 1), np.nan)  # none is taken for unexplained
     table = np.zeros((limits.ZONE + 1, 1))
     table[:limits.EFFORT, 0] = *position, velocity, deceleration, rate
-    exceeds(accelerations, *(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST, 0.0)
+    exceeds(accelerations, *(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST, 0.0, 1.0)
     return accelerations[LOWEST, 0], accelerations[HIGHEST, 0]
 
 

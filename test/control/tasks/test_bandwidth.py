@@ -305,6 +305,6 @@ def test_integral_rate_that_is_too_high_for_the_damping_is_refused():
 
 
 def test_brake_before_a_joint_limit_is_no_harder_than_the_period_carries():
-    assert Supervision({}, np.ones(1), 10.0, period=0.002).hardest == 50.0
-    assert Supervision({}, np.ones(1), 100.0, period=0.002).hardest == pytest.approx(150.0)
-    assert Supervision({}, np.ones(1), 10.0, period=0.01).hardest == pytest.approx(40.0)
+    assert Supervision({}, np.ones(1), 10.0, period=0.002).rates(1.0)[1] == 50.0
+    assert Supervision({}, np.ones(1), 100.0, period=0.002).rates(1.0)[1] == pytest.approx(150.0)
+    assert Supervision({}, np.ones(1), 10.0, period=0.01).rates(1.0)[1] == pytest.approx(40.0)

@@ -74,6 +74,12 @@ def near_obstacle(rig):
     obstacle(rig, (0.75, 0.0, 0.5))
 
 
+def empty_hand(rig):
+    """Report what the engine finds in a fast motion of an arm that does not carry its payload."""
+    rig.controller._loop.request(
+        lambda engine: engine.guard.report_fault('payload', 'the arm does not carry 2 kg'))
+
+
 def nothing(rig):
     """Do nothing: the parameters alone are the cause."""
 
@@ -100,6 +106,7 @@ CAUSES = {
     'other_publisher': (publisher, {}, '/hardware'),
     'stale_obstacles': (obstacle, {'obstacles.timeout': 0.3}, 'no obstacles message for 0.3'),
     'too_near': (near_obstacle, {'clearance.margin': 0.1, 'report_rate': 50.0}, "'panda_"),
+    'payload': (empty_hand, {'watchdog__payload__latched': False}, 'the arm does not carry'),
     'contact': (touch, {'contact__torque': [0.002] * 7, 'watchdog__contact__latched': False},
                 'external torque of '),
 }
