@@ -36,7 +36,7 @@ def engine_in(mode, folder):
     run = Driven(
         wall=False, clearance=panda_clearance(folder, margin=0.02),
         friction=Friction(np.full(7, 0.5), np.full(7, 0.2)),
-        disturbance=Disturbance(mode='observer'))
+        disturbance=Disturbance())
     law, engine = run.law, run.engine
     settings = replace(
         law.settings, driver=Driver(run.robot, 'gravity+coriolis'),

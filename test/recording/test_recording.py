@@ -64,7 +64,7 @@ def recorded():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(journal, 'PART', 5000)
         yield story(begins_at=0.12, friction=friction,
-                    disturbance=Disturbance(mode='observer'))
+                    disturbance=Disturbance())
 
 
 @pytest.fixture(scope='module')
