@@ -560,7 +560,7 @@ HEAVY = {'panda': 6.0, 'kinova': 2.0, 'xarm7': 3.0, 'ur5': 8.0, 'ur10': 8.0,
 ABSENT = {'set': [(0.5, 1.0)], 'changed and set back': [(0.5, 1.0), (0.7, 0.5), (1.0, 0.0)],
           'set again': [(0.5, 1.0), (0.6, 0.0), (0.7, 1.0)]}
 CARRIED = {'never': [], 'late': [(0.8, 0.5)], 'set back': [(0.8, 0.5), (1.0, 0.0)]}
-# An unknown load of 1.5 to 4 kg at full speed of the joints is more than a braking torque carries.
+# An unknown load of 1.5 to 4 kg at full speed of the joints makes these arms too fast.
 KNOWN = {('xarm7', 'never'), ('ur10', 'late'), ('ur10', 'set back'),
          *(('iiwa_like', case) for case in CARRIED)}
 
