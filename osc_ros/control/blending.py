@@ -26,6 +26,7 @@ from osc_ros.control.step.tick_arrays import NO_INTEGERS
 Array = NDArray[np.float64]
 
 LOADING = 0.5  # least time for a change of the payload [s/kg]
+SETTLING = 1.0  # time after a blend in which bounds still change the torques slowly [s]
 
 
 class SetupBlending:
@@ -118,3 +119,5 @@ class SetupBlending:
         at = self._blend.views[0]
         at.carried[:], at.driver[:] = carried, new.driver_torque
         at.has_load[0] = new.robot is not old.robot
+        for setup in old, new:
+            setup.limiter.change_gently(self.left + SETTLING)

@@ -61,7 +61,7 @@ STATE = Table(
     Slot('near', (MOST_NEAR, 2), '', 'rows of near pairs: INDEX of the row, and its side, like '
          '`sides`'),
     Slot('gentle', (1,), 's', 'time for which the rate of the torques is still limited to '
-         'nearest.NEAR_RATE, because near pairs held the arm'),
+         'nearest.GENTLE_RATE, because of near pairs or new settings'),
     Slot('guided', (1,), '', 'share of the rules of free drive in the limits'),
     Slot('damping_share', (1,), '', 'share of the posture that damping replaces'),
     Slot('keeps_posture', (1,), '', '1 in a joint drive: damping replaces no posture'),
@@ -418,6 +418,11 @@ class Limiter(Recorded):
             at.begin[:], at.is_changing[0], at.since[0] = old.table, 1.0, np.inf
             at.table[:] = np.where(np.isfinite(old.table) & np.isfinite(plan.table), old.table,
                                    plan.table)
+
+    def change_gently(self, duration: float) -> None:
+        """Limit the rate to `nearest.GENTLE_RATE` for a time [s]; in free drive do nothing."""
+        if not self.views[0].is_guided[0]:
+            self.views[1].gentle[0] = duration
 
     def forget(self) -> None:
         """Reset the state; the rate limit does not apply to the next torque."""

@@ -54,13 +54,13 @@ SOFT_ACCELERATION, SOFT_TORQUE = 1e-5, 1e-7
 # [1/s], and the time in which it fades in or out [s].
 DAMPING_RATE, DAMPING_TIME = 20.0, 0.1
 # Largest rate of the torques, relative to the effort limits, while near pairs bound the
-# accelerations, and for the time LINGER [s] after that [1/s]. Without it the torques step where
-# pairs come, leave, jump, contradict each other, or displace others among MOST_NEAR.
-NEAR_RATE, LINGER = 12.0, 0.3
-# Speeds of the fastest joint, relative to the speed limit in force, between which NEAR_RATE rises
+# accelerations or settings are blended, and for the time LINGER [s] after that [1/s]. Without it
+# the torques step where bounds come, leave, jump or contradict each other.
+GENTLE_RATE, LINGER = 12.0, 0.3
+# Speeds of the fastest joint, relative to the speed limit in force, between which GENTLE_RATE rises
 # to the usual rate.
 HASTY = 1.01, 1.06
-EASE = 0.25  # share of NEAR_RATE with which an acceleration must end before a speed limit
+EASE = 0.25  # share of GENTLE_RATE with which an acceleration must end before a speed limit
 PUSH = 3  # row of `vectors`: after a solve, the multipliers of the bounds
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
@@ -229,9 +229,9 @@ def narrow(window, i, last, step):
 
 
 @inlined
-def _limit_near_rate(at, M, dt, qd, window):
+def _limit_gently(at, M, dt, qd, window):
     """
-    Narrow the window of the torques to steps of NEAR_RATE.
+    Narrow the window of the torques to steps of GENTLE_RATE.
 
     The steps are larger by four times the torque of a new push, and above the speed limits.
 
@@ -244,7 +244,7 @@ def _limit_near_rate(at, M, dt, qd, window):
         pushed = 0.0
         for j in range(len(M)):
             pushed += M[i, j] * (at.accelerations[UNEXPLAINED, j] - at.accelerations[BEFORE, j])
-        step = NEAR_RATE * at.table[EFFORT, i] * dt
+        step = GENTLE_RATE * at.table[EFFORT, i] * dt
         step = min(step + (4.0 * np.abs(pushed) if np.isfinite(pushed) else 0.0) + (
             hasty * at.table[EFFORT_RATE, i] * dt if hasty > 0.0 else 0.0),
             at.table[EFFORT_RATE, i] * dt)
@@ -288,9 +288,9 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     chosen, start_of = vectors[5].view(np.int64), vectors[6].view(np.int64)
     x, y = own.joint_vectors[0], own.joint_vectors[1]
     put_inverse(M_inv, chosen, view(own.factor, 0, (n, n)), M)
-    is_held = at.gentle[0] > 0.0
-    if is_held and dt > 0.0:
-        _limit_near_rate(at, M, dt, qd, window)
+    is_gentle = at.gentle[0] > 0.0
+    if is_gentle and dt > 0.0:
+        _limit_gently(at, M, dt, qd, window)
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
@@ -310,8 +310,8 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         mobility = 1.0 / M[i, i] + guided * (M_inv[i, i] - 1.0 / M[i, i])
         low[i] = min(at.accelerations[LOWEST, i], (effort[i] - bias) * mobility)
         high[i] = max(at.accelerations[HIGHEST, i], (-effort[i] - bias) * mobility)
-        if is_held:  # accelerations that torques at this rate can end before the speed limit
-            jerk = min(EASE * NEAR_RATE * effort[i] / M[i, i], 1e9)
+        if is_gentle:  # accelerations that torques at this rate can end before the speed limit
+            jerk = min(EASE * GENTLE_RATE * effort[i] / M[i, i], 1e9)
             up = np.sqrt(2.0 * jerk * max(at.table[SPEED, i] - qd[i], 0.0))
             down = np.sqrt(2.0 * jerk * max(at.table[SPEED, i] + qd[i], 0.0))
             high[i] = max(min(high[i], max(qdd[i], up)), low[i])
@@ -373,7 +373,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
             at.near[near, 0], at.near[near, 1] = index, start_of[2 * n + k]
             near += 1
             if start_of[2 * n + k] != 0:
-                at.gentle[0] = LINGER
+                at.gentle[0] = max(at.gentle[0], LINGER)
         for i in range(n):
             x[i] += rows[k, i] * push[2 * n + k]
     # from here on: x = multipliers as joint torques, low = M⁻¹ x, high = changed torques (both
@@ -381,8 +381,8 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     is_at_bound, at.gentle[0] = False, max(at.gentle[0] - dt, 0.0)
     for i in range(total_rows):
         is_at_bound = is_at_bound or start_of[i] != 0
-        if is_held and start_of[i] != 0 and n <= i < 2 * n:
-            at.gentle[0] = LINGER
+        if is_gentle and start_of[i] != 0 and n <= i < 2 * n:
+            at.gentle[0] = max(at.gentle[0], LINGER)
     for i in range(n):
         total = 0.0
         for j in range(n):
@@ -397,7 +397,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         y[i] += change[i] - SOFT_ACCELERATION * M_inv[i, i] * push[i]
     _put_shares(M, B, qdd, y, at.shares)
     for i in range(n):
-        wanted = at.last[i] - at.offset[i] if is_held and at.has_last[0] > 0.0 else tau[i]
+        wanted = at.last[i] - at.offset[i] if is_gentle and at.has_last[0] > 0.0 else tau[i]
         if found and np.isfinite(high[i]):
             wanted = high[i]
         tau[i] = min(max(wanted, window[0, i]), window[1, i])
