@@ -121,10 +121,6 @@ class ArmLoop(LoopProcess):
     def set_velocity_source(self, mode: str) -> None:
         """Do nothing: the arm measures its velocities."""
 
-    def coarse_text(self, frequency: float) -> str:
-        """Return no text: the arm measures its velocities."""
-        return ''
-
     @property
     def is_simulated(self) -> bool:
         """Whether the arm is simulated, as its hardware says."""

@@ -35,13 +35,11 @@ CONTACT = Table(
     Slot('wrench', (2,), 'N, N·m', 'larger force and moment on the link are one, too'),
     Slot('compensation', ('n',), 'N·m, N', 'compensation in force: thresholds hold for the sum of '
          'external torque and compensation'),
-    Slot('factors', ('n',), '', 'external torques are divided by this: noise of estimated '
-         'velocities'),
     Slot('peaks', ('n',), 'N·m, N', 'largest external torques so far'),
     Slot('peak_wrench', (2,), 'N, N·m', 'largest force and moment so far'),
     Slot('value', (1,), 'N·m, N', 'torque, force or moment of the last contact'))
 
-_views, contact_views = CONTACT.views, CONTACT.only('comes_first', 'compensation', 'factors')
+_views, contact_views = CONTACT.views, CONTACT.only('comes_first', 'compensation')
 _state_views = observer.STATE.only('missing', 'torque')
 _result_views = observer.RESULT.only('wrench', 'quality')
 
@@ -59,10 +57,9 @@ def touched(contact, forces, estimate, n):
     at, now, wrench = _views(contact, n), _state_views(forces, n), _result_views(estimate, n)
     if at.watches[0] == 0.0 or 1.0 - now.missing[0] < SETTLED:
         return NOT_TOUCHED
-    found, worst, sizes, coarsest = NOT_TOUCHED, 1.0, at.peak_wrench, 1.0
+    found, worst, sizes = NOT_TOUCHED, 1.0, at.peak_wrench
     for k in range(n):
-        coarsest = max(coarsest, at.factors[k])
-        value = (now.torque[k] + at.compensation[k]) / max(at.factors[k], 1.0)
+        value = now.torque[k] + at.compensation[k]
         at.peaks[k] = max(at.peaks[k], np.abs(value))
         if np.abs(value) > worst * at.thresholds[k]:
             found, worst, at.value[0] = k, np.abs(value) / at.thresholds[k], value
@@ -70,7 +67,7 @@ def touched(contact, forces, estimate, n):
     for k in range(3):
         turning += wrench.wrench[k] * wrench.wrench[k]
         pushing += wrench.wrench[3 + k] * wrench.wrench[3 + k]
-    turning, pushing = np.sqrt(turning) / coarsest, np.sqrt(pushing) / coarsest
+    turning, pushing = np.sqrt(turning), np.sqrt(pushing)
     sizes[0], sizes[1] = max(sizes[0], pushing), max(sizes[1], turning)
     if found == NOT_TOUCHED and wrench.quality[0] >= RELIABLE:
         if pushing > at.wrench[0]:

@@ -15,48 +15,22 @@ from osc_ros.dynamics.algebra.vectors import assign
 WINDOW, LEAST = 0.03, 5  # duration [s], and least number, of the positions of a fit
 LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
 SHORTEST = 1e-3  # least time that is assumed between two positions in the search of jumps [s]
-# Positions in steps of more than COARSE have a longer fit, in which older positions count less.
-# Its memory is MEMORY [s] for steps of COARSEST or more, and goes with their cube root: a longer
-# one would let the control loop oscillate, a shorter one lets torques step. SMOOTH: time constant
-# of the differences of position and fit [s]. Smaller steps than FINE are due to rounding [rad, m].
+# Positions in coarse steps have a longer fit, in which older positions count less: by MEMORY [s].
+# Steps are coarse if a joint moves for more than COARSE [s] at its fastest to make one. Smaller
+# steps than FINE are due to rounding [rad, m].
 # DIVISIBLE: remainder of the division of two steps, relative to the divisor, that counts as 0.
-COARSE, COARSEST, MEMORY, SMOOTH = 1.2e-4, 1.75e-3, 0.017, 0.003
-FINE, DIVISIBLE = 1e-6, 0.02
-NOISE = 18.0  # of the external torques for steps of COARSEST, relative to the default thresholds
-SAME = 1e-4  # largest difference of two estimates from the same positions [rad/s, m/s]
-# number of steps after which the resolution is learned anew, and from which different ones count
-BLOCK, CERTAIN = 30, 8
-# The fit begins with a memory of YOUNG times its age, and is used from GROWN [s] on.
-YOUNG, GROWN = 0.3, 0.02
+MEMORY, COARSE, FINE, DIVISIBLE = 0.02, 4e-4, 1e-6, 0.02
 
 
 @inlined
 def _learn_step(at, i, step):
-    """
-    Update the resolution of a joint: Euclid's common divisor of the steps of its positions.
-
-    It is learned anew after BLOCK steps, so that one odd step does not count for ever. Steps that
-    are all alike are those of a constant velocity, unless the position stands in between.
-
-    """
-    left, known = np.abs(step), at.divisor[i]
-    if left <= FINE:
-        at.varied[i] = 1.0
-        return
-    at.divided[i] += 1.0
+    """Update the resolution of a joint: Euclid's common divisor of the steps of its positions."""
+    known = at.steps[i]
+    left = np.abs(step)
     if known > 0.0:
-        count = np.rint(left / known)
-        left = np.abs(left - known * count)
-        if count != 1.0 and at.divided[i] > CERTAIN:
-            at.varied[i] = 1.0
+        left = np.abs(left - known * np.rint(left / known))
     if left > max(FINE, DIVISIBLE * known):
-        at.divisor[i] = left
-    is_complete = at.divided[i] >= BLOCK
-    if at.varied[i] > 0.0 and (
-            is_complete or at.steps[i] == 0.0 or at.divisor[i] < at.steps[i]):
-        at.steps[i] = at.divisor[i]
-    if is_complete:
-        at.divided[i] = at.divisor[i] = at.varied[i] = 0.0
+        at.steps[i] = left
 
 
 @inlined
@@ -81,43 +55,18 @@ def _filter(at, robot, time, q):
     if is_new:
         at.filter_begin[0] = time
         for i in range(len(q)):
-            at.filter[0, i] = q[i]
-            at.filter[1, i] = at.filter[2, i] = at.filter[3, i] = 0.0
+            at.filter[0, i], at.filter[1, i], at.filter[2, i] = q[i], 0.0, 0.0
         return
-    coarsest = 0.0
-    for i in range(len(q)):
-        coarsest = max(coarsest, at.steps[i])
-    share = min(coarsest / COARSEST, 1.0) if coarsest > 0.0 else 1.0
-    memory = min(MEMORY * np.cbrt(share), YOUNG * (time - at.filter_begin[0]))
-    keeps, takes = np.exp(-dt / memory), 1.0 - np.exp(-dt / min(SMOOTH, memory))
+    keeps = np.exp(-dt / MEMORY)
     g, h, k = 1.0 - keeps**3, 1.5 * (1.0 - keeps)**2 * (1.0 + keeps), (1.0 - keeps)**3
     for i in range(len(q)):
-        x, v, a, left = at.filter[0, i], at.filter[1, i], at.filter[2, i], at.filter[3, i]
+        x, v, a = at.filter[0, i], at.filter[1, i], at.filter[2, i]
         x, v = x + dt * (v + 0.5 * dt * a), v + dt * a
-        left += takes * (short_step(robot, i, q[i] - x) - left)
+        left = short_step(robot, i, q[i] - x)
+        # a rounded position stands for every position within half a step: the rest is an error
+        left -= min(max(left, -0.5 * at.steps[i]), 0.5 * at.steps[i])
         at.filter[0, i], at.filter[1, i] = x + g * left, v + h * left / dt
-        at.filter[2, i], at.filter[3, i] = a + k * left / dt**2, left
-
-
-@inlined
-def _uses_longer_fit(at, i):
-    return at.steps[i] > COARSE and at.filter_time[0] - at.filter_begin[0] > GROWN
-
-
-@inlined
-def noise_factor(at, i, qd):
-    """Factor on the thresholds of a joint: more than 1 if qd is the estimate of the longer fit."""
-    if _uses_longer_fit(at, i) and np.abs(qd - at.filter[1, i]) <= SAME:
-        return 1.0 + NOISE * min(at.steps[i] / COARSEST, 1.0)**0.6
-    return 1.0
-
-
-@inlined
-def smooth_positions(at, robot, q):
-    """Replace positions in coarse steps in q (n,), the newest ones, by those of the longer fit."""
-    for i in range(len(q)):
-        if _uses_longer_fit(at, i):
-            q[i] += short_step(robot, i, at.filter[0, i] - q[i])
+        at.filter[2, i] = a + k * left / dt**2
 
 
 @inlined
@@ -186,9 +135,10 @@ def put_estimate(at, robot, window):
         return False
     weights = s2 * s3 - s1 * s4, count * s4 - s2**2, s1 * s2 - count * s3
     scale = WINDOW * (s1 * weights[0] + s2 * weights[1] + s3 * weights[2])
+    is_long = at.times[newest] - at.filter_begin[0] > LONGEST_GAP
     for i in range(n):
         way[i] = (weights[0] * sums[0, i] + weights[1] * sums[1, i] + weights[2] * sums[2, i]
                   ) / scale
-        if _uses_longer_fit(at, i):
+        if is_long and at.steps[i] > COARSE * robot.fastest[i]:
             way[i] = at.filter[1, i]
     return True

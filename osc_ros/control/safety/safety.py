@@ -17,7 +17,6 @@ from osc_ros.control.safety.causes import (
     update_causes,
 )
 from osc_ros.control.safety.command_check import LONGEST_GAP
-from osc_ros.control.safety.estimate import smooth_positions
 from osc_ros.control.safety.prediction import (
     compare_directions,
     forget_states_after,
@@ -209,8 +208,7 @@ def accept(plan, state, sample, result):
     Return whether a joint state is plausible; report its faults, and store a plausible state.
 
     `plan`, `state`, `sample` and `result` are records of `osc_ros.control.safety.tables`. In the
-    sample, velocities that do not fit the positions are replaced by estimates. Positions in coarse
-    steps are stored smoothed.
+    sample, velocities that do not fit the positions are replaced by estimates.
 
     """
     n = int(plan[0])
@@ -235,7 +233,6 @@ def accept(plan, state, sample, result):
             forget_states_after(_records_views(state, n), gate.time[0])
         return False
     output, stopping = _output_views(state, n), _stopping_views(state, n)
-    smooth_positions(_velocities_views(state, n), _robot_views(plan, n), gate.q)
     if found.has_jumped[0] > 0.0:
         output.source[0] = NONE  # so that the next torque fades in from the last one
     if output.source[0] != RETRACT:

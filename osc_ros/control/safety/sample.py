@@ -50,7 +50,7 @@ OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
 # last FROZEN_TIME, because a driver that differentiates encoder counts may report a multiple. A
 # fault is reported only after FROZEN_LONG [s], because a driver may publish more often than its
 # hardware measures.
-FROZEN, FROZEN_COUNTS, FROZEN_TIME, FROZEN_LONG = 2e-3, 8.0, 0.05, 0.025
+FROZEN, FROZEN_COUNTS, FROZEN_TIME, FROZEN_LONG = 2e-3, 3.0, 0.05, 0.025
 ROUNDING = 1e-9  # smaller differences of positions are due to rounding [rad, m]
 
 # flags that `_doubts` returns
@@ -124,7 +124,7 @@ def _timed(sample, state, result):
         return stamp
     is_same = stamp == state.stamp[0]
     for i in range(len(sample.q)):
-        is_same = is_same and sample.q[i] == state.changed_q[i] and sample.qd[i] == state.qd[i]
+        is_same = is_same and sample.q[i] == state.q[i] and sample.qd[i] == state.qd[i]
     if is_same:  # the same state again, for example from a paused simulation
         state.advanced[0] = now
         return before

@@ -202,11 +202,8 @@ ESTIMATE = (
     Slot('positions', (MOST, 'n'), 'rad, m', 'the positions'),
     Slot('filter_time', (1,), 's', 'stamp of the last position of the longer fit'),
     Slot('filter_begin', (1,), 's', 'stamp of its first position'),
-    Slot('filter', (4, 'n'), '', 'position, velocity, acceleration and error of the longer fit'),
+    Slot('filter', (3, 'n'), '', 'position, velocity and acceleration of the longer fit'),
     Slot('steps', ('n',), 'rad, m', 'resolution of the positions; 0: unknown'),
-    Slot('divisor', ('n',), 'rad, m', 'common divisor of the last steps of the positions'),
-    Slot('divided', ('n',), '', 'number of these steps'),
-    Slot('varied', ('n',), '', '1 if they are different multiples of the divisor'),
     Slot('estimate', ('n',), 'rad/s, m/s', 'the last estimate'),
     Slot('sums', (3, 'n'), '', 'room for the sums of a fit'))
 
@@ -227,8 +224,7 @@ VELOCITIES = Table(
     Slot('rough', ('n',), 'rad, m', 'last difference of velocity · time and step'),
     Slot('noise', ('n',), 'rad², m²', 'sum of half the squares of its changes: the variance of '
          'the integral'),
-    Slot('recent', (5, 'n'), 'rad, m', 'recent path lengths: of the velocities, of the positions; '
-         'sums of squares and products of their steps'),
+    Slot('recent', (2, 'n'), 'rad, m', 'recent path lengths: of the velocities, of the positions'),
     Slot('rows', (1,), '', 'number of intervals so far'),
     Slot('row_times', (INTERVALS,), 's', 'ends of the last intervals, in a ring'),
     Slot('row_travel', (INTERVALS, 'n'), 'rad, m', 'travel at these times'),

@@ -8,9 +8,6 @@ The integral of a velocity must be the change of the position, over the last 10 
 velocity may lag by LAG and a period, may be wrong by SHARE, and both may have noise. Also the path
 lengths of both are compared, because velocities in degrees let an arm vibrate at every state. A
 joint whose velocities do not fit has estimates from the positions from then on.
-
-Velocities in degrees are found at the first steps of the positions: a regression over RECENT has a
-factor IN_DEGREES and small residuals.
 """
 
 from __future__ import annotations
@@ -18,13 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
-from osc_ros.control.safety.estimate import (
-    forget_positions,
-    put_estimate,
-    put_position,
-    SAME,
-    WINDOW,
-)
+from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position
 from osc_ros.control.safety.sample import FROZEN_LONG, JUMP_FACTOR, longest_step, short_step
 from osc_ros.control.safety.tables import INTERVALS
 
@@ -56,8 +47,6 @@ PROMPT = 0.012
 # Kinds of velocities that do not fit.
 (FITS, UNKNOWN, DEGREES, SIGN, ZERO, SCALED, EXCHANGED, LATE) = range(8)
 IN_DEGREES = 30.0, 110.0  # ratios to the speed of the positions that count as degrees
-# least root of the sum of the squares of the steps [rad, m], and in steps of the positions
-LEAST_STEP, STEPS_OF_DEGREES = 3e-6, 5.0
 TURNED = -1.6, -0.6  # ratios that count as a wrong sign
 ALIKE = 0.2  # largest residual of an explanation, relative to the velocities
 LATEST = 12  # largest delay that is tried [intervals]
@@ -74,9 +63,7 @@ def _begin(at, time, q, qd):
     at.seen[0], at.rows[0], at.stamps[0] = 1.0, 0.0, time
     for i in range(len(q)):
         at.measured[0, i] = at.typical[i] = qd[i]
-        at.step[i] = at.rough[i] = 0.0
-        for k in range(len(at.recent)):
-            at.recent[k, i] = 0.0
+        at.recent[0, i] = at.recent[1, i] = at.step[i] = at.rough[i] = 0.0
         at.travel[i] = at.integral[i] = at.path[i] = at.noise[i] = 0.0
 
 
@@ -188,38 +175,16 @@ def _add_interval(at, time):
 
 
 @inlined
-def _has_moved(at, i):
-    return at.recent[4, i] > (LEAST_STEP + STEPS_OF_DEGREES * at.steps[i])**2
-
-
-@inlined
 def _compare_paths(at, robot, keeps):
-    """
-    Return whether the recent path of a velocity is much longer than that of the position.
-
-    If one joint has degrees, all have that do not clearly fit.
-
-    """
-    has_failed, factor, degrees = False, PATH_FLOOR * _strictness(at), 0.0
+    """Return whether the recent path of a velocity is much longer than that of the position."""
+    has_failed, factor = False, PATH_FLOOR * _strictness(at)
     for i in range(len(at.kind)):
-        for k in range(len(at.recent)):
-            at.recent[k, i] *= keeps
-        ss, sq, qq = at.recent[2, i], at.recent[3, i], at.recent[4, i]
-        if at.kind[i] == FITS and _has_moved(at, i) and (
-                IN_DEGREES[0] * qq < sq < IN_DEGREES[1] * qq) and ss - sq * sq / qq < ALIKE * ss:
-            degrees = sq / qq
-    for i in range(len(at.kind)):
-        said, went = at.recent[0, i], at.recent[1, i]
-        if at.kind[i] != FITS:
-            continue
-        if degrees > 0.0 and not (
-                _has_moved(at, i) and at.recent[3, i] < RATIO * at.recent[4, i]):
-            at.kind[i], at.figures[i, 0] = DEGREES, degrees
-        elif said > RATIO * went + factor * _floor(at, robot, i):
+        said, went = keeps * at.recent[0, i], keeps * at.recent[1, i]
+        at.recent[0, i], at.recent[1, i] = said, went
+        if at.kind[i] == FITS and said > RATIO * went + factor * _floor(at, robot, i):
+            has_failed = True
             _name_kind(at, i, said / (went + 1e-9))
-        else:
-            continue
-        has_failed, at.figures[i, 1], at.figures[i, 2] = True, said, went
+            at.figures[i, 1], at.figures[i, 2] = said, went
     return has_failed
 
 
@@ -253,9 +218,6 @@ def _advance(at, robot, time, q, qd, compares):
             at.rough[i] = rough
             at.recent[0, i] += np.abs(said)
             at.recent[1, i] += np.abs(at.step[i])
-            at.recent[2, i] += said * said
-            at.recent[3, i] += said * at.step[i]
-            at.recent[4, i] += at.step[i] * at.step[i]
     has_failed = False
     if at.seen[0] > 1.0 and compares:
         has_failed = dt <= RARE and _compare_paths(at, robot, 1.0 - dt / RECENT)
@@ -328,10 +290,6 @@ def fit_velocities(at, robot, gate, time, q, qd):
         if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
             return True
     has_failed = time != at.stamps[0] and _follow(at, robot, gate, time, q, qd)
-    if has_failed and put_estimate(at, robot, WINDOW):
-        for i in range(len(q)):  # estimates of the same positions, made before this check
-            if at.is_told[i] == 0.0 and np.abs(qd[i] - at.estimate[i]) <= SAME:
-                at.kind[i], at.seen[0] = FITS, 0.0
     uses = False
     for i in range(len(q)):
         uses = uses or at.kind[i] != FITS

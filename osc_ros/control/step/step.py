@@ -24,7 +24,6 @@ from osc_ros.control.model_error.contact import CONTACT, contact_views, NOT_TOUC
 from osc_ros.control.model_error.friction import FrictionInForce
 from osc_ros.control.model_error.observer import observe
 from osc_ros.control.safety.causes import replaces_law
-from osc_ros.control.safety.estimate import noise_factor
 from osc_ros.control.safety.safety import (
     accept,
     answer,
@@ -41,16 +40,7 @@ from osc_ros.control.safety.safety import (
     update,
 )
 from osc_ros.control.safety.sample import CLOCK_STEPS
-from osc_ros.control.safety.tables import (
-    PLAN,
-    PLANS,
-    RESULT,
-    SAMPLE,
-    STATE,
-    TORQUE,
-    VELOCITIES,
-    WAITS,
-)
+from osc_ros.control.safety.tables import PLAN, PLANS, RESULT, SAMPLE, STATE, TORQUE, WAITS
 from osc_ros.control.setpoint.posture import SET_POINT
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.step import blend
@@ -80,7 +70,6 @@ Integers = NDArray[np.int64]
 
 _now_views, _sense_views = SAMPLE.only('now'), SAMPLE.only('now', 'effort')
 _torque_views = TORQUE.views
-_velocities_views = VELOCITIES.views
 _own_views, _blend_views = OWN.only('asks', 'driver'), blend.BLEND.only('weight', 'has_load')
 
 
@@ -99,9 +88,6 @@ def _estimate(table):
     observe((own.robot, own.robot_numbers), (own.observer, own.forces, own.estimate),
             gate.time[0], gate.q, gate.qd, output.before, now.effort,
             _own_views(block_in(given.integers, given.numbers).own, n).driver)
-    contact, velocities = contact_views(guarded.contact, n), _velocities_views(guarded.state, n)
-    for i in range(n):
-        contact.factors[i] = noise_factor(velocities, i, gate.qd[i])
     found = touched(guarded.contact, own.forces, own.estimate, n)
     law_views(own.law, n).in_contact[0] = 1.0 if found != NOT_TOUCHED else 0.0
     if found != NOT_TOUCHED:

@@ -23,7 +23,6 @@ from osc_ros.compile.compiled import on_demand
 from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import require_effort
-from osc_ros.control.tasks.task import Gains
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE, WAITS_TEXT
@@ -241,8 +240,8 @@ class Controller(ManagedNode):
         made.callback(records.close)
         policy = self._targets.policy
         self._senders = senders = Senders(self, {'commanded by': self._targets.topics})
-        self._states_of, self._coarse = ('', '', 0), ''
-        diagnosis.inputs = lambda: (('coarse positions', self._coarse), *policy.values(), *self._targets.obstacles.values(),
+        self._states_of = '', '', 0
+        diagnosis.inputs = lambda: (*policy.values(), *self._targets.obstacles.values(),
                                     *records.values(), *senders.values(), *zip((
                                         'joint states of', 'ignored joint states of',
                                         'ignored joint states'), self._states_of))
@@ -511,21 +510,11 @@ class Controller(ManagedNode):
             self.get_logger().warning(f'joint states of {self._states_of[1]} are ignored: used '
                                       f'are those of {self._states_of[0] or "nobody"}')
 
-    def _warn_of_coarse_positions(self) -> None:
-        settings = self._law.settings
-        gains = [task.gains for task in settings.tasks if isinstance(task.gains, Gains)]
-        before, self._coarse = self._coarse, self._loop.coarse_text(max(
-            (float(np.max(one.natural_frequency)) for one in (*gains, settings.joints) if one),
-            default=0.0))
-        if self._coarse and not before:
-            self.get_logger().warning(self._coarse)
-
     def _every_second(self) -> None:
         if self._law is None:  # the executor may still call the timer after the clean-up
             return
         self._senders.update()
         self._show_publishers()
-        self._warn_of_coarse_positions()
         self._targets.joints.update()
         self._targets.obstacles.update()
         (others, told), timing = self._told, self._loop.read(requests.timing)

@@ -295,10 +295,6 @@ class Loop:
             self.engine.activate(missing)
             self.publishers.fix(chosen)
 
-    def coarse_text(self, frequency: float) -> str:
-        """See `StateInput.coarse_text`."""
-        return self._reader.coarse_text(frequency)
-
     @property
     def is_simulated(self) -> bool:
         """Whether `use_sim_time` is set, or the node that sends the states sends /clock, too."""

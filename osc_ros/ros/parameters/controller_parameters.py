@@ -283,9 +283,8 @@ SPEED = 'speed_override'
 
 _TARGET = (
     Entry(SPEED, FULL_SPEED, 'Speed of all motions of the tip, the joints and the posture '
-          'relative to their own [%]; also set by ~/speed; 0: the set-points stand; an arm that '
-          'is not simulated starts with 0.1 m/s and 0.3 rad/s at most unless this is set',
-          lower=0.0, upper=FULL_SPEED, live=True),
+          'relative to their own [%]; also set by ~/speed; 0: the set-points stand; an arm that is '
+          'not simulated starts with 0.1 m/s and 0.3 rad/s at most unless this is set', lower=0.0, upper=FULL_SPEED, live=True),
     Entry('target.translation.speed', _translation(_SET_POINT.speed),
           'Largest speed of the set-point [m/s]. If this and '
           'the speed, acceleration and jerk of target.translation and target.rotation are all '

@@ -11,7 +11,6 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.safety.estimate import COARSEST, FINE
 from osc_ros.errors import InputError
 from osc_ros.loop.velocity import SOURCES, VelocitySource
 from osc_ros.model.robot import Robot
@@ -27,15 +26,11 @@ from osc_ros.ros.parameters.parameters import Entry
 Array = NDArray[np.float64]
 
 LONG = 0.2  # a state that is incomplete for longer is reported [s]
-# With estimated velocities, and positions in steps of FINE_STEP [rad, m], torques step by at most
-# 3 % of their limits at this natural frequency [rad/s]. It goes with the inverse cube root of the
-# step; from COARSEST on, where the memory of the estimate is longest, with the inverse.
-FREQUENCY, FINE_STEP = 20.0, 2.2e-4
 
 VELOCITY = Entry(
     'velocity', 'auto', 'Source of the joint velocities: measured, from joint_states, which are '
-    'refused without them; estimated, from the positions (a fit to the last 30 ms, or to 5 '
-    'states); auto, measured if they are present and finite, otherwise estimated',
+    'refused without them; estimated, from the positions (a parabola fitted to 30 ms of them, or '
+    'to 5 states); auto, measured if they are present and finite, otherwise estimated',
     choices=SOURCES, live=True)
 FROM = Entry(
     'joint_states_from', (), 'Nodes whose joint states are used, such as /driver; empty: those of '
@@ -71,19 +66,7 @@ class StateInput(VelocitySource):
         self.reader, self.lack = JointStateReader(robot.joint_names), ''
         self._incomplete_since = np.inf
         self._tell, self._tell_unrelated = tell, tell_unrelated
-        self._is_unrelated_reported, self._names = False, robot.joint_names
-
-    def coarse_text(self, frequency: float) -> str:
-        """Text if positions are too coarse for a natural frequency [rad/s] without velocities."""
-        [at] = self.views
-        i = int(at.steps.argmax())
-        step = max(float(at.steps[i]), FINE)
-        most = FREQUENCY * (FINE_STEP / step)**(1 / 3) * min(COARSEST / step, 1.0)**(2 / 3)
-        if self.used != 'estimated' or frequency <= most:
-            return ''
-        return (f"joint states have no velocities, and the positions of '{self._names[i]}' steps "
-                f'of {at.steps[i]:.2g} rad or m: torques step by more than 3 % of their limits: '
-                f'give velocities, or natural frequencies of at most {most:.0f} rad/s')
+        self._is_unrelated_reported = False
 
     def read(self, data: bytes, chosen: Callable[[Flags], Flags]
              ) -> tuple[float, Array, Array] | None:

@@ -890,16 +890,6 @@ def test_arm_that_is_not_simulated_starts_slowly_until_the_user_raises_its_speed
     assert rig.controller._loop.read(requests.speed_override) == 100.0
 
 
-def test_user_is_told_which_gains_coarse_positions_without_velocities_allow(spin):
-    rig, step = Rig(spin, rotation__natural_frequency=[20.0] * 3).activate(), np.radians(0.1)
-    source = rig.controller._loop._reader
-    for k in range(200):
-        source.velocity(0.002 * k, np.full(7, step * np.round(0.3 * 0.002 * k / step)), None)
-    rig.controller._warn_of_coarse_positions()
-    assert spin.said('natural frequencies of at most 10 rad/s')
-    assert not rig.controller._loop.coarse_text(9.0)
-
-
 def test_speed_that_is_set_before_the_first_activation_is_not_raised(spin):
     rig = Rig(spin, speed_override=None)
     assert rig.controller.set_parameters_atomically(given(speed_override=5.0)).successful
