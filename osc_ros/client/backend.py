@@ -177,8 +177,8 @@ class Backend(Protocol):
     def use_axes(self, axes: tuple[str, ...]) -> None:
         """Control 'motion' or 'force' along six axes of the task, or leave them 'free'."""
 
-    def set_free_drive(self, is_on: bool) -> None:
-        """Let a hand guide the arm, or hold it again where it is."""
+    def set_free_drive(self, is_on: bool) -> str | None:
+        """Let a hand guide the arm, or hold it again where it is; return the answer of a node."""
 
     def keeps_clear(self) -> bool:
         """Whether the arm keeps clear of obstacles."""

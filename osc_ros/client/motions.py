@@ -70,7 +70,8 @@ class Motions:
         array([ 0. , -0.785, …])
 
         """
-        return self._backend.state()
+        state: ArmState = self._backend.state()
+        return state
 
     def pose(self, shift: ArrayLike = (0.0, 0.0, 0.0), turn: ArrayLike = (0.0, 0.0, 0.0)) -> Array:
         """
@@ -256,7 +257,7 @@ class Motions:
         """Return a time-out [s]; default: TIMEOUT at full speed."""
         if given is not None:
             return positive('timeout', given)
-        return 100.0 * TIMEOUT / max(self._backend.speed_override, SLOWEST)
+        return 100.0 * TIMEOUT / max(self.speed_override, SLOWEST)
 
     def _arrived(self, is_at_goal: bool, timeout: float) -> ArmState:
         """Return the state at the goal; raise if the goal was not reached."""
@@ -314,7 +315,7 @@ class Motions:
             raise InputError(f'observed_at is {since:g} s, and the clock of the arm is at '
                              f'{now.time:g} s: give the time of one of its last states, '
                              'as of arm.state().time')
-        message = self._backend.follow_chunk(chunk_times(dt, len(goals)), goals, since)
+        message: str = self._backend.follow_chunk(chunk_times(dt, len(goals)), goals, since)
         self._has_goal = True
         return message
 
@@ -568,7 +569,7 @@ class Motions:
             The cause is still present, or the arm does not recover; the text gives the reason.
 
         """
-        message = self._backend.recover()
+        message: str = self._backend.recover()
         self._has_goal = False
         return message
 

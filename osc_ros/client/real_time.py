@@ -328,7 +328,8 @@ class RealTimeBackend(LawBackend):
             self._lead(JointDrive())
             self._command(requests.reach_joints, float(times[0]), positions[0])
             return
-        motion = self._law.joint_path(*self._request(requests.joint_set_point), times, positions)
+        state, held = self._request(requests.joint_set_point)
+        motion = self._law.joint_path(state, held, times, positions)
         self._lead(JointDrive())
         self._command(requests.follow_joints, motion)
 

@@ -76,4 +76,4 @@ def clearance_of(robot: str | os.PathLike[str], given: Clearance | float | bool
     if given is not False:
         require_type('clearance', given, Clearance, 'a margin in m such as 0.03, an '
                      'osc_ros.Clearance, True or False')
-    return given or None
+    return given if isinstance(given, Clearance) else None

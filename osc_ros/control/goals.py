@@ -542,7 +542,7 @@ class CommandedCycle(ControlCycle):
         if not 0.0 < duration <= LONGEST:
             raise InputError(f'times [{duration}]: must be more than 0, at most {LONGEST:g}')
         state, held = self.joint_set_point
-        wanted = goal_positions(_held([goal], held)[0], self.robot, 'goal')
+        wanted = goal_positions(_held(np.asarray(goal)[None], held)[0], self.robot, 'goal')
         wanted += nearest_turn(wanted, state[0], self.robot)
         bounds = self._latest.joint_bounds
         bounds[0] = self.settings.limits.velocity

@@ -498,8 +498,8 @@ class Engine:
         if (np.linalg.norm(seen - setup.payload_torque(self.q) / limits.effort)
                 < ABSENT * np.linalg.norm(seen)):
             self.guard.report_fault(
-                PAYLOAD, f'the arm does not carry its payload of {mass:g} kg: the external torques '
-                'are those of its weight upwards; set payload.mass to what is in the hand')
+                PAYLOAD, f'the arm does not carry its payload of {mass:g} kg: the external '
+                'torques are those of its weight upwards; set payload.mass to what is in the hand')
 
     def _learn(self, reaction: str) -> None:
         """Post the learned thresholds when the time is over; abort if a reaction is active."""

@@ -49,7 +49,8 @@ class Doubts:
 def _other_inertia_units(about: Doubts) -> Iterator[str]:
     robot, masses = about.robot, about.robot.inertia[:, 5, 5]
     moments = np.linalg.eigvalsh(robot.inertia[:, :3, :3])[:, -1]  # about each body's joint
-    for i in np.flatnonzero((masses > 0.0) & (moments > masses * (GYRATION * about.size)**2)):
+    for i in map(int, np.flatnonzero(
+            (masses > 0.0) & (moments > masses * (GYRATION * about.size)**2))):
         yield (f"{_carried(robot, i)}, moved by '{robot.joints[i]}', has a moment of inertia of "
                f'{moments[i]:.3g} kg m² with a mass of {masses[i]:.3g} kg, as if the mass were '
                f'{np.sqrt(moments[i] / masses[i]):.3g} m from the joint, of a robot of about '
@@ -100,7 +101,7 @@ def _no_mass(about: Doubts) -> Iterator[str]:
     if shaped := about.named(about.described.shaped & (about.masses == 0.0)):
         yield (f'{shaped}: a shape that moves, without a mass: its weight is not carried; add '
                '<inertial> if it has some')
-    for i in np.flatnonzero(about.robot.inertia[:, 5, 5] == 0.0):
+    for i in map(int, np.flatnonzero(about.robot.inertia[:, 5, 5] == 0.0)):
         if _carried(about.robot, i):
             yield (f"{_carried(about.robot, i)}, moved by '{about.robot.joints[i]}', has no mass: "
                    'its weight is not carried; add <inertial> if it has some')

@@ -57,8 +57,8 @@ DAMPING_RATE, DAMPING_TIME = 20.0, 0.1
 # accelerations or settings are blended, and for the time LINGER [s] after that [1/s]. Without it
 # the torques step where bounds come, leave, jump or contradict each other.
 GENTLE_RATE, LINGER = 12.0, 0.3
-# Speeds of the fastest joint, relative to the speed limit in force, between which GENTLE_RATE rises
-# to the usual rate.
+# Speeds of the fastest joint, relative to the speed limit in force, between which GENTLE_RATE
+# rises to the usual rate.
 HASTY = 1.01, 1.06
 EASE = 0.25  # share of GENTLE_RATE with which an acceleration must end before a speed limit
 PUSH = 3  # row of `vectors`: after a solve, the multipliers of the bounds

@@ -55,9 +55,9 @@ SETTLED = 0.95  # the observer's estimate is used when at least this share of it
 # and above.
 QUICKEST = 0.06
 LEAST = 1e-12  # a smaller compensation is set to 0, because denormal numbers are slow [N·m]
-# A joint slower than RESTS [rad/s, m/s] rests. ACCELERATED: the rate for a stuck joint rises between
-# these accelerations by the law [rad/s², m/s²], which are 0.05° and 0.25° of error with the default
-# gains. Lower ones cause hunting.
+# A joint slower than RESTS [rad/s, m/s] rests. ACCELERATED: the rate for a stuck joint rises
+# between these accelerations by the law [rad/s², m/s²], which are 0.05° and 0.25° of error with
+# the default gains. Lower ones cause hunting.
 RESTS, ACCELERATED = 0.01, (0.35, 1.75)
 # Rows of `limits`, see `Disturbance.limits`.
 EFFORT, BOUND, SPEED, CONTACT, INERTIA = range(5)

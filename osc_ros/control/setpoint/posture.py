@@ -247,7 +247,7 @@ class PostureSetPoint(Recorded):
         if not self.is_moving or self.motion is None or tuple(at.pace[:2]) == (1.0, 0.0):
             return self.state
         if not at.pace[:2].any():  # 0 %, or a pause: the joints rest
-            return at.now * np.array([[1.0], [0.0], [0.0]])
+            return np.array(at.now * [[1.0], [0.0], [0.0]])
         return self.motion.at(self.elapsed)
 
     def slowed_state(self, bounds: Array) -> Array:

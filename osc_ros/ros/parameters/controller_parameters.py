@@ -161,8 +161,8 @@ WATCHDOGS = (
                   'the arm can give way. With another reaction than report the arm gives way no '
                   'longer; when it ends, the arm tries again'),
     WatchdogEntry(PAYLOAD, 'external torques above contact.torque that are those of the payload, '
-                  'upwards, while a joint moves at more than 30 % of its speed limit: the arm does '
-                  'not carry it'),
+                  'upwards, while a joint moves at more than 30 % of its speed limit: the arm '
+                  'does not carry it'),
     WatchdogEntry(CONTACT, 'external torques above contact.torque, contact.force or '
                   'contact.moment; comply: stop, and give way like a weak spring; retract: go '
                   'back along the way that the arm came', reactions=REACTIONS),
@@ -283,8 +283,9 @@ SPEED = 'speed_override'
 
 _TARGET = (
     Entry(SPEED, FULL_SPEED, 'Speed of all motions of the tip, the joints and the posture '
-          'relative to their own [%]; also set by ~/speed; 0: the set-points stand; an arm that is '
-          'not simulated starts with 0.1 m/s and 0.3 rad/s at most unless this is set', lower=0.0, upper=FULL_SPEED, live=True),
+          'relative to their own [%]; also set by ~/speed; 0: the set-points stand; an arm that '
+          'is not simulated starts with 0.1 m/s and 0.3 rad/s at most unless this is set',
+          lower=0.0, upper=FULL_SPEED, live=True),
     Entry('target.translation.speed', _translation(_SET_POINT.speed),
           'Largest speed of the set-point [m/s]. If this and '
           'the speed, acceleration and jerk of target.translation and target.rotation are all '

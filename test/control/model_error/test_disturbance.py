@@ -302,8 +302,9 @@ def estimate(torque, settled=1.0, wrench=None):
     return found
 
 
-def advanced(compensation, time, external, tau, is_held=False, axes=BASE, qd=np.ones(7)):
+def advanced(compensation, time, external, tau, is_held=False, axes=BASE, qd=None):
     """Advance a compensation to a time; return its torques (n,)."""
+    qd = np.ones(7) if qd is None else qd
     compensate(compensation.records, external.records, time, tau, qd, axes, is_held, NONE)
     return compensation.torque
 
