@@ -433,7 +433,7 @@ def test_record_without_the_controller_ends_with_one_and_leaves_no_folder(tmp_pa
     assert done.returncode == 1, done.stderr
     assert "no node 'nobody' was found" in done.stderr
     assert "topic '/none' is not recorded: nobody publishes it" in done.stdout
-    assert 'nothing came in' in done.stdout and 'is not kept' in done.stdout
+    assert re.search('(nothing|no controller) came in .* is not kept', done.stdout)  # or a log
     assert not any(tmp_path.iterdir())
 
 
