@@ -122,7 +122,7 @@ def test_torques_sent_in_a_silence_are_computed_again(spin, tmp_path, monkeypatc
     rig.spin(lambda: rig.hardware.state() and files_in(tmp_path), why='for the file')
     run = Replay(loaded_bag(files_in(tmp_path)[0]).run_of()).compute()
     assert run.is_identical, (run.differing, run.commands, run.largest)
-    assert run.commands > 70
+    assert run.commands > 25  # more than the answers before the silence
     assert any('stale_state' in one.text for one in run.events)
 
 
