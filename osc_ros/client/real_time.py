@@ -135,7 +135,7 @@ class RealTimeBackend(LawBackend):
         self._held: tuple[float, str] = np.inf, ''
         self._listener: Callable[[ArmState], None] | None = None
         self._loop.request(requests.set_report_period, 1.0 / REPORTS)
-        if self.description.clock != 'simulated':
+        if not self.description.is_simulated:
             careful = careful_override(self._original, self.robot)
             self.set_speed_override(careful)
             LOGGER.warning('%s (arm.speed_override = 100)', careful_text(careful))

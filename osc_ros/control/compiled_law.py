@@ -141,7 +141,8 @@ class CompiledLaw:
         self.unmodelled = self._unmodelled(before, precomputed)
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
-        self._weights = [Weight(one) for one in (robot, robot.without_payload())]
+        self._weights = [Weight(one) for one in (robot, robot.without_payload())
+                         if robot.payload_mass]
         self.levels = [
             Level(task, settings.blend_time, rows)
             for task, rows in zip(self._tasks, zip(parts.tasks, self.solver.rows,
@@ -453,7 +454,7 @@ class CompiledLaw:
         return self.inverse_dynamics(q, rest, rest) - before.inverse_dynamics(q, rest, rest)
 
     def payload_torque(self, q: Array) -> Array:
-        """Gravity torques (n,) of the payload at q (n,) [N·m, N]."""
+        """Gravity torques (n,) of the payload, if there is one, at q (n,) [N·m, N]."""
         full, bare = (one.torque(q, self.space.dynamics.gravity) for one in self._weights)
         return full - bare
 

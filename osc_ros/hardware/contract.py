@@ -78,6 +78,11 @@ class Description:
     clock: str = 'wall'
     is_held: bool = True
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the arm is simulated: its clock is."""
+        return self.clock == 'simulated'
+
 
 @dataclass(frozen=True)
 class Setting:

@@ -424,7 +424,7 @@ class Engine:
             if waited and not self.law.waits:  # motions that have waited may have begun
                 self._report_tool(before)
                 self.renew_target_timeout()
-                self.guard.settings = self.guard.settings  # for another payload
+                self.guard.take_payload()
         except OscError as error:
             self._post('dropped', f'target dropped: {error}')
         except Exception as error:  # of any kind: the commands must not stop

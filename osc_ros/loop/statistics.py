@@ -16,7 +16,8 @@ from osc_ros.control.safety.sample import CLOCK_STEPS
 Array = NDArray[np.float64]
 
 
-def handle(events: Sequence[tuple[str, Any]], handlers: Mapping[str, Callable[..., None]]) -> None:
+def call_handlers(events: Sequence[tuple[str, Any]],
+                  handlers: Mapping[str, Callable[..., None]]) -> None:
     """
     Call the handlers of events (name, arguments) in order; of reports only that of the last one.
 

@@ -25,7 +25,7 @@ from osc_ros.loop.engine import Stamp
 from osc_ros.loop.process.channel import Record
 from osc_ros.loop.process.link import LoopProcess
 from osc_ros.loop.process.process_start import Start
-from osc_ros.loop.statistics import handle
+from osc_ros.loop.statistics import call_handlers
 from osc_ros.ros.messages import messages
 from osc_ros.ros.parameters.node_settings import law_of, LoadedRobot
 
@@ -85,7 +85,7 @@ class ArmLoop(LoopProcess):
         self._tolerance = 0.5 * self.description.period
         self._states = owner.create_publisher(JointState, 'joint_states', STATES_QOS)
         self._clock = (owner.create_publisher(ClockMessage, '/clock', 10)
-                       if self.description.clock == 'simulated' else None)
+                       if self.is_simulated else None)
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
 
@@ -124,7 +124,7 @@ class ArmLoop(LoopProcess):
     @property
     def is_simulated(self) -> bool:
         """Whether the arm is simulated, as its hardware says."""
-        return self.description.clock == 'simulated'
+        return self.description.is_simulated
 
     def require_publishers(self) -> None:
         """Do nothing: the states come from the arm, not from a topic."""
@@ -142,7 +142,7 @@ class ArmLoop(LoopProcess):
     def do_posted(self) -> None:
         """Publish new states, and call the handlers of events; in the owner's thread."""
         self._publish_states()
-        handle(list(iter(self.next_event, None)), self._handlers)
+        call_handlers(list(iter(self.next_event, None)), self._handlers)
         if end := self.unexpected_end():
             self._handlers['ended'](end)
 

@@ -163,6 +163,7 @@ def _deceleration(robot: Robot, effort: Array) -> Array:
     return np.asarray(BRAKING_SHARE * (room / inertia).min(axis=0))
 
 
+@lru_cache(maxsize=4)  # limits change more often than the robot
 def sampled_loads(robot: Robot) -> tuple[Array, Array]:
     """Diagonal of M and gravity torques, (_STATES, n) each, at random configurations."""
     M_inv, weight = _samples(robot)
@@ -183,7 +184,7 @@ def payload_ratio(robot: Robot) -> float:
     return max(1.0, float(np.linalg.eigvals(bare @ np.linalg.inv(M_inv)).real.max()))
 
 
-@lru_cache(maxsize=4)  # limits change more often than the robot
+@lru_cache(maxsize=4)
 def _samples(robot: Robot) -> tuple[Array, Array]:
     """M⁻¹ (_STATES, n, n) and gravity torques (_STATES, n) at random configurations."""
     dynamics, rng = default_method(robot), np.random.default_rng(0)

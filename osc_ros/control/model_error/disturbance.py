@@ -325,6 +325,10 @@ class Disturbance:
 
     def limits(self, robot: Robot) -> Array:
         """Rows of (5, n): effort limit, bound, rate, contact threshold, least inertia."""
+        return np.vstack([self._limits(robot), least_inertia(robot)])
+
+    def _limits(self, robot: Robot) -> Array:
+        """All rows of `limits` but the least inertia, whose kernels only a compensation needs."""
         model = Momentum(robot)
         centred, *shifted = (Momentum(robot.with_payload(self.payload, centre))
                              for centre in np.vstack([np.zeros(3), LEVER * np.eye(3)]))
@@ -340,8 +344,7 @@ class Disturbance:
         load = load + self.masses * weight
         return np.array([robot.effort_limits, MARGIN * (load + self.friction),
                          (self.friction + load / SLOWER) / self.rise,
-                         REVERSAL * self.friction + self.masses * weight,
-                         least_inertia(robot)])
+                         REVERSAL * self.friction + self.masses * weight])
 
     def sudden_torques(self, robot: Robot, with_load: bool) -> Array:
         """
@@ -350,7 +353,7 @@ class Disturbance:
         If `with_load`, they include the load, because no compensation removes it.
 
         """
-        limits = self.limits(robot)
+        limits = self._limits(robot)
         load = limits[BOUND] / MARGIN - self.friction
         return np.asarray(limits[CONTACT] + (load if with_load else 0.0))
 

@@ -207,14 +207,19 @@ class Supervisor:
         causes.stale[0], causes.contact[0], causes.too_near[0] = (
             self._number(one) for one in (STALE_STATE, CONTACT, TOO_NEAR))
         stopping.leaves[0] = 0.0
-        stopping.rate[0], stopping.hardest[0] = settings.rates(
-            payload_ratio(self._model.command_model.robot))
+        self.take_payload()
         stopping.frequency[0], stopping.idle[0] = (
             settings.comply_frequency, SOURCES.index(settings.idle))
         stopping.retreat[0], stopping.retreat_speed[0] = settings.retreat, settings.retreat_speed
         output.fade_time[0], output.limits[:] = settings.fade_time, settings.effort_limits
         output.rates[:] = np.inf if settings.effort_rates is None else settings.effort_rates
         self._report_lasting()
+
+    def take_payload(self) -> None:
+        """Take over the payload of the model in force: the stop rates depend on it."""
+        stopping = self._wanted.stopping
+        stopping.rate[0], stopping.hardest[0] = self._settings.rates(
+            payload_ratio(self._model.command_model.robot))
 
     def _take_names(self, names: tuple[str, ...]) -> None:
         """Give every watchdog a row of the state; rows of the same names keep their contents."""

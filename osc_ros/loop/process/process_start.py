@@ -105,7 +105,7 @@ def usual_settings(robot: Robot, described: Description) -> Settings:
         limits = Limits.of(robot, effort=effort, effort_rate=rate)
     settings = Settings.of(robot, limits=limits, driver=None if described.compensates == 'none'
                            else Driver(robot, described.compensates))
-    if described.clock == 'simulated':
+    if described.is_simulated:
         return settings
     tip, posture = REAL
     return replace(settings, posture=Posture(posture), tasks=tuple(

@@ -30,7 +30,7 @@ from osc_ros.control.safety.supervision import STALE_STATE, Supervision
 from osc_ros.errors import InputError
 from osc_ros.loop.engine import Engine, Stamp
 from osc_ros.loop.rest_check import ENOUGH, STILL
-from osc_ros.loop.statistics import handle
+from osc_ros.loop.statistics import call_handlers
 from osc_ros.ros.dds.compiled_answers import CompiledAnswers, MORE_ENTRIES
 from osc_ros.ros.dds.inbox import hidden_node, Inbox
 from osc_ros.ros.dds.rcl_calls import RclCalls
@@ -376,7 +376,7 @@ class Loop:
         if self._compiled is not None:
             self._process_answers_meanwhile(self._compiled)
             self._renew()
-        handle([self._posted.popleft() for _ in range(len(self._posted))], self._handlers)
+        call_handlers([self._posted.popleft() for _ in range(len(self._posted))], self._handlers)
         for _ in range(len(self._sent)):
             command = self._sent.popleft()
             if self._listener is not None:

@@ -195,15 +195,16 @@ class StatePublishers:
 
     def used_nodes(self) -> set[str]:
         """Return the full names of the nodes whose states are used, NAMELESS for unknown ones."""
-        return {self.everybody.get(self._gid(row), NAMELESS) for row in range(MOST)
-                if self.known.used[row] and self._sent[row].any()}
+        return {self.everybody.get(self._gid(row), NAMELESS) for row in self._used_rows()}
+
+    def _used_rows(self) -> list[int]:
+        return [row for row in range(MOST) if self.known.used[row] and self._sent[row].any()]
 
     def used_names(self) -> str:
         """Return the names and GIDs of the publishers whose states are used."""
         if self._owners is None:
-            return self._names(row for row in range(MOST) if self.known.used[row]
-                               and self._sent[row].any()
-                               and self._gid(row) in self.everybody)
+            return self._names(row for row in self._used_rows()
+                               if self._gid(row) in self.everybody)
         return self._names(set(self._owners.tolist()))
 
     def ignored_names(self, now: float) -> str:

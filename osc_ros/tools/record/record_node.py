@@ -273,13 +273,14 @@ class Recorder(Node):  # type: ignore[misc]
                 self.failure = error
 
     def _take_piece(self, name: str, kind: str, data: bytes) -> None:
+        piece = bytes_of(data)
         try:
-            begin, following = piece_places(bytes_of(data))
+            begin, following = piece_places(piece)
             if self._following is None and begin[1] > 0:  # the end of a segment of another reader
                 return
             last = self._following or begin
             if begin[1] == 0 and begin[0] > last[0]:  # the next segment, of the same controller
-                has_gap = (begin[0], loaded_piece(bytes_of(data)).before) != (last[0] + 1, last[1])
+                has_gap = (begin[0], loaded_piece(piece).before) != (last[0] + 1, last[1])
             else:
                 has_gap = begin[1] > 0 and begin != last
             self._following = following
@@ -410,9 +411,10 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
             now = perf_counter() - began
             if is_over() or now >= (duration if was_found else PATIENCE):
                 end = min(end, now)
-                is_late = now >= end + (REPEATED if recorder.journal else JOURNAL_PATIENCE)
-                if is_late or not recorder.lacks_journal(began + end + TRANSPORT):
-                    if is_late and recorder.journal:
+                if not recorder.lacks_journal(began + end + TRANSPORT):
+                    break
+                if now >= end + (REPEATED if recorder.journal else JOURNAL_PATIENCE):
+                    if recorder.journal:
                         recorder.add_gap('it did not come any more at the end')
                     break
             executor.spin_once(timeout_sec=0.05)

@@ -241,7 +241,7 @@ def require_nothing_new(after):
     assert not new, (after, new)
 """
 LIVE_NODE = CONFIGURED + """
-assert 10 < sum(map(len, ready.values())) < 64
+assert 10 < sum(map(len, ready.values())) < 60
 for changed in ({'payload__mass': 1.0}, {'payload__inertia': [1e-3, 0.0, 0.0, 1e-3, 0.0, 1e-3]},
                 {'payload__mass': 0.0, 'payload__inertia': [0.0] * 6}, {'mode': 'impedance'},
                 {'tool__position': [0.0, 0.0, 0.1]}, {'limits__effort': [60.0] * 7},
