@@ -52,9 +52,9 @@ Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 STALE_OBSTACLES = 'stale_obstacles'
 # of a change of settings that came before the last one had ended
 WAITS_TEXT = 'a change of settings waits for the end of the one before'
-# The arm does not carry its payload if the external torques differ from its weight by less than
-# this share of them, while a joint is faster than a share of its speed limit: a slow arm may put
-# the payload down.
+# The payload counts as missing if the external torques differ from those of its weight, upwards,
+# by less than the share ABSENT, and a joint is faster than the share FAST of its speed limit. A
+# slower arm is not judged, because it may be putting the payload down.
 ABSENT, FAST = 0.5, 0.3
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
@@ -489,7 +489,13 @@ class Engine:
             self._learn(self.guard.acting(done).reaction)
 
     def _check_payload(self) -> None:
-        """Report a payload that a fast arm does not carry: its weight is the external torque."""
+        """
+        Report PAYLOAD if a fast arm does not carry its payload.
+
+        The law then carries a weight that is missing, and the external torques are those of this
+        weight, upwards.
+
+        """
         setup, external, limits = self.law.setup, self.law.external, self.law.settings.limits
         mass = setup.robot.payload_mass
         if not mass or external is None or (np.abs(self.qd) < FAST * limits.velocity).all():

@@ -21,7 +21,7 @@ def call_handlers(events: Sequence[tuple[str, Any]],
     """
     Call the handlers of events (name, arguments) in order; of reports only that of the last one.
 
-    A thread that is slower than the loop would otherwise handle old reports, and nothing else.
+    Without this rule a thread that is slower than the reports come would only handle old reports.
 
     """
     reports = sum(event == 'report' for event, _ in events)

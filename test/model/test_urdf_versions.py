@@ -172,7 +172,7 @@ def test_quaternions_are_what_pinocchio_computes_with_rpy():
 
 
 def moving(link, parent, kind='revolute'):
-    """Return the URDF text of a link without mass and of its joint to the parent link."""
+    """Return URDF text: a link without mass, and the joint between it and its parent link."""
     return (f'<link name="{link}"/><joint name="to_{link}" type="{kind}">'
             f'<parent link="{parent}"/><child link="{link}"/>'
             '<limit lower="0" upper="0.1" velocity="1" effort="5"/></joint>')

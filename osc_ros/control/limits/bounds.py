@@ -38,9 +38,10 @@ AVERAGING = 0.25, 0.5
 # a hard wall, which are over before torques can act.
 GRADUAL = 100.0
 LONGEST_TICK = 0.02  # a longer tick resets this mean [s]
-# A payload that is in the model and not in the hand multiplies the accelerations by up to the
-# ratio of the inertias. So that the bounds are stable then, too, these limit the ratio times their
-# rate, in units of `quickest`, and (ratio - 1) times the weight of the last tick in the mean.
+# If the model has a payload that the arm does not carry, the accelerations are larger than the
+# model's by up to `ratio`. The bounds are stable then, too, because two numbers are limited: the
+# rate of the bounds, to ABSENT_RATE · quickest / ratio; and the weight of the last tick in the
+# mean of the unexplained accelerations, to ABSENT_WEIGHT / (ratio - 1).
 ABSENT_RATE, ABSENT_WEIGHT = 1.0, 0.6
 # Rows of `accelerations`: BEFORE and the next two are UNEXPLAINED, VELOCITY and COMMANDED of the
 # last tick; EARLIER and the next are COMMANDED of the two ticks before.

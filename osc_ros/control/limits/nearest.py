@@ -60,7 +60,7 @@ GENTLE_RATE, LINGER = 12.0, 0.3
 # Speeds of the fastest joint, relative to the speed limit in force, between which GENTLE_RATE
 # rises to the usual rate.
 HASTY = 1.01, 1.06
-EASE = 0.25  # share of GENTLE_RATE with which an acceleration must end before a speed limit
+EASE = 0.25  # share of GENTLE_RATE that is enough to end an acceleration before a speed limit
 PUSH = 3  # row of `vectors`: after a solve, the multipliers of the bounds
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
@@ -231,9 +231,10 @@ def narrow(window, i, last, step):
 @inlined
 def _limit_gently(at, M, dt, qd, window):
     """
-    Narrow the window of the torques to steps of GENTLE_RATE.
+    Narrow the window of the torques: from their last values they change at most at GENTLE_RATE.
 
-    The steps are larger by four times the torque of a new push, and above the speed limits.
+    They may change faster in two cases: by four times the torque of a new push, and while a joint
+    is faster than its speed limit (see HASTY).
 
     """
     fastest = 0.0

@@ -7,9 +7,10 @@ Compensation of torques that are not in the model: unknown load, wrong masses, d
 The external torque τ_ext of the momentum observer contains them, and contacts too. The
 compensation c is added to the torque of the law, and follows -τ_ext. A joint that dry friction
 holds has τ_ext = -(law's torque + c) + gravity, so c then integrates the torque of the law until
-the joint moves: no error remains at rest. For a light wrist this torque is tiny. Therefore, where
-friction holds a joint at rest although the law would accelerate it noticeably, c changes in the
-direction of the law's torque at least at a rate of up to `friction` / `rise`.
+the joint moves: no error remains at rest. For a light wrist this torque is tiny, and c would need
+many seconds. Therefore c has a least rate of change, in the direction of the law's torque, while
+friction holds a joint at rest. It grows with the acceleration that the law would cause, up to
+`friction` / `rise`.
 
 These rules decide which part of τ_ext is load and friction, and which is contact:
 
@@ -55,9 +56,9 @@ SETTLED = 0.95  # the observer's estimate is used when at least this share of it
 # and above.
 QUICKEST = 0.06
 LEAST = 1e-12  # a smaller compensation is set to 0, because denormal numbers are slow [N·m]
-# A joint slower than RESTS [rad/s, m/s] rests. ACCELERATED: the rate for a stuck joint rises
-# between these accelerations by the law [rad/s², m/s²], which are 0.05° and 0.25° of error with
-# the default gains. Lower ones cause hunting.
+# A joint slower than RESTS [rad/s, m/s] rests. ACCELERATED: accelerations that the law would cause
+# [rad/s², m/s²], between which the least rate for a stuck joint rises from 0 to `stuck_rate`. With
+# the default gains they are errors of 0.05° and 0.25°. Lower ones cause hunting.
 RESTS, ACCELERATED = 0.01, (0.35, 1.75)
 # Rows of `limits`, see `Disturbance.limits`.
 EFFORT, BOUND, SPEED, CONTACT, INERTIA = range(5)

@@ -39,8 +39,8 @@ def _filter(at, robot, time, q):
     Update the longer fit: a parabola through all positions, whose weights decay exponentially.
 
     It is the fading-memory filter of degree 2; N. Morrison, Introduction to Sequential Smoothing
-    and Prediction, 1969. One position that jumps is skipped; after
-    two in a row the fit begins anew.
+    and Prediction, 1969. One position that jumps is skipped; after two in a row the fit begins
+    anew.
 
     """
     dt = time - at.filter_time[0]
@@ -63,7 +63,7 @@ def _filter(at, robot, time, q):
         x, v, a = at.filter[0, i], at.filter[1, i], at.filter[2, i]
         x, v = x + dt * (v + 0.5 * dt * a), v + dt * a
         left = short_step(robot, i, q[i] - x)
-        # a rounded position stands for every position within half a step: the rest is an error
+        # the position was rounded, so the fit is wrong only by what exceeds half a step
         left -= min(max(left, -0.5 * at.steps[i]), 0.5 * at.steps[i])
         at.filter[0, i], at.filter[1, i] = x + g * left, v + h * left / dt
         at.filter[2, i] = a + k * left / dt**2

@@ -247,9 +247,9 @@ def _follow(at, robot, gate, time, q, qd):
     """
     Take a state with a new stamp; return whether velocities no longer fit.
 
-    While no position changes, as of a driver that repeats its last values, nothing is compared.
-    An arm of which no position has ever changed, and whose velocities were in doubt for
-    FROZEN_LONG, is taken to be at rest: its velocities are compared.
+    Nothing is compared while no position changes, because a driver may repeat its last values.
+    There is one exception. If no position has changed since the start, and the velocities have
+    been in doubt for FROZEN_LONG, the arm is at rest, and its velocities are compared.
 
     """
     dt, is_repeated = time - at.stamps[0], True

@@ -133,7 +133,7 @@ def _admit(table, given, own, guarded, n):
 
 @inlined
 def _given_for_stop(table, own, n):
-    """Return the `Given` with the model for a reaction: while a load comes in, the nearer one."""
+    """Return the `Given` for a reaction: during a blend of loads, that of the larger weight."""
     is_old = False
     if len(own.other) > 0:
         fading = _blend_views(own.blend, n)

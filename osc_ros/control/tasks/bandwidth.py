@@ -39,7 +39,7 @@ import math
 from osc_ros.errors import InputError
 
 GAIN_MARGIN = 2.0
-ABSENT_MARGIN = 1.6  # part of it for a payload that is in the model, and not in the hand
+ABSENT_MARGIN = 1.6  # part of GAIN_MARGIN that a missing payload may use up
 DAMPING_LEFT = 2.0 / 3.0  # least fraction of the damping that remains with the delay
 PERIOD_SHARE = 0.125  # weight of the last tick in the mean period
 PERIOD_CHANGE = 0.01  # relative change of the mean period after which gains are computed again
@@ -140,9 +140,10 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
 
 def stretch(ratio: float) -> float:
     """
-    Factor on the period with which gains are stable also if the arm does not carry its payload.
+    Factor on the period in the bounds of the gains, because of the payload.
 
-    Without it all accelerations are larger by up to `ratio`, see `limits.payload_ratio`.
+    With it the gains are stable even if the arm does not carry the payload of the model. All
+    accelerations are then larger by up to `ratio`, see `limits.payload_ratio`.
 
     """
     return max(1.0, ratio / ABSENT_MARGIN)

@@ -114,9 +114,9 @@ def usual_settings(robot: Robot, described: Description) -> Settings:
 
 def careful_override(settings: Settings, robot: Robot) -> float:
     """
-    Speed override [%] with which a real arm starts: set-points of tips and joints keep to CAREFUL.
+    Speed override [%] with which a real arm starts: tips and joints are no faster than CAREFUL.
 
-    Joint paths with times may be as fast as the velocity limits; infinite limits do not count.
+    At 100 % a joint path with times may reach the velocity limits. Infinite limits do not count.
 
     """
     joints = np.where(robot.prismatic, CAREFUL[1], CAREFUL[0]) / settings.limits.velocity

@@ -338,7 +338,7 @@ class Controller(ManagedNode):
             self.get_logger().warning(text)
 
     def _slow_down(self) -> None:
-        """Before the first activation, lower the speed override of a real arm, unless given."""
+        """At the first activation, lower the speed override if the user has not given it."""
         is_new, self._is_new = self._is_new, False
         if is_new and SPEED not in self._parameter_overrides and not self._loop.is_simulated:
             careful = careful_override(self._law.settings, self._law.robot)

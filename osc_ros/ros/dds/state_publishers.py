@@ -194,7 +194,7 @@ class StatePublishers:
     # texts
 
     def used_nodes(self) -> set[str]:
-        """Return the full names of the nodes whose states are used, NAMELESS for unknown ones."""
+        """Return the full names of the nodes whose states are used; NAMELESS if one is unknown."""
         return {self.everybody.get(self._gid(row), NAMELESS) for row in self._used_rows()}
 
     def _used_rows(self) -> list[int]:

@@ -75,7 +75,7 @@ def near_obstacle(rig):
 
 
 def empty_hand(rig):
-    """Report what the engine finds in a fast motion of an arm that does not carry its payload."""
+    """Report the fault 'payload', as the engine does if a fast arm does not carry its payload."""
     rig.controller._loop.request(
         lambda engine: engine.guard.report_fault('payload', 'the arm does not carry 2 kg'))
 
