@@ -89,6 +89,7 @@ setup(
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
         'test': [*DEMO, *RECORD, *GYM, *DASK, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7.2,<8.4',
+                 'pytest-timeout',
                  'pytest-xdist',
                  'hypothesis',
                  'rosbags>=0.10',

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros import Clearance, Law, Obstacle, Settings, shipped_shapes
-from osc_ros.control.limits.near_rows import CLEARANCE
 from osc_ros.dynamics.algebra.kinematics import link_frame, placement
 from osc_ros.model.robot import Robot
 from panda import panda, PERIOD
@@ -96,7 +95,7 @@ def without_near(robot: Robot, clearance: Clearance, sample: list[State]
         law, near, zones = Law(robot, Settings.of(robot, clearance=clearance)), set(), []
         for k, state in enumerate(sample):
             law.torque(PERIOD * k, state.q, state.qd)
-            zones.append(CLEARANCE.of(law.limiter.clearance.numbers, robot.n).zone[0])
+            zones.append(law.limiter.clearance.record.zone)
             near |= {(one.link, one.other) for one in law.limiter.near}
         if not near:
             return clearance, float(np.median(zones))

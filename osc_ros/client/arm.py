@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from osc_ros.sim.simulation import Simulation
 
 LOGGER = logging.getLogger('osc_ros')
+SET_ONCE = 'joint_names', 'gripper', 'obstacles', 'simulation'  # attributes of an Arm
+ADVICE = {  # for a user who assigns to an attribute of an Arm
+    'obstacles': "arm.obstacles is a mapping: set arm.obstacles['NAME'] = osc_ros.Obstacle.at(…)",
+    'clearance': 'give clearance=0.03 [m] when you open the arm; over ROS, set the parameter '
+                 'clearance.margin'}
 
 
 class Arm(Motions):
@@ -67,6 +72,16 @@ class Arm(Motions):
         self.gripper, self.obstacles = Gripper(self._backend), ArmObstacles(self._backend)
         self.simulation: Simulation | None = getattr(backend, 'arm', None)
         self._recording: Recording | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse an attribute whose assignment would change nothing of the arm."""
+        own = getattr(type(self), name, None)
+        if not (name.startswith('_') or isinstance(own, property)
+                or name in SET_ONCE and name not in self.__dict__):
+            raise AttributeError(
+                f'arm.{name} is a method: call arm.{name}(…)' if callable(own) else
+                ADVICE.get(name, f'arm.{name} cannot be set'))
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         try:

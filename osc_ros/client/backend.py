@@ -397,6 +397,12 @@ class LawBackend(ABC):
         if (settings.joints is None) != (joints is None):
             self._use(replace(settings, joints=joints))
 
+    def _require_joint_goal(self, goal: Array, speed: float | None) -> None:
+        """Raise InputError if the law would refuse the goal or speed; nothing has changed then."""
+        law = self._law
+        held = np.clip(self.state().q, *law.robot.position_limits.T)
+        law.require_joint_goal(goal, speed, held)
+
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
         limits, arrival = self._first.limits, -np.inf
@@ -489,6 +495,9 @@ class ArmObstacles(MutableMapping[str, Obstacle]):
 
     def __len__(self) -> int:
         return len(self._backend.obstacles)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
     def __setitem__(self, name: str, obstacle: Obstacle) -> None:
         self.update({name: obstacle})

@@ -83,7 +83,7 @@ class Gripper:
             given.append(math.nan if force is None else finite('force', force))
         if speed is not None:
             given.append(finite('speed', speed))
-        timeout = positive('timeout', timeout)
+        timeout = positive('timeout', timeout, 's')
         self._backend.move_gripper(given)
         return self.wait(timeout) if wait else self.state()
 
@@ -116,7 +116,7 @@ class Gripper:
             See `move`.
 
         """
-        timeout = positive('timeout', timeout)
+        timeout = positive('timeout', timeout, 's')
         if not self._backend.wait(lambda: not self.state().is_moving, timeout):
             state = self.state()
             raise ArmTimeoutError(

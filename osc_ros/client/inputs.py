@@ -16,11 +16,14 @@ from osc_ros.control.accepted import require_unit
 from osc_ros.control.setpoint.trajectory import require_rigid
 from osc_ros.control.tasks.task import pose as pose_of
 from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.algebra.arrays import number as number_of
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 LONGEST = 1e6  # longest duration of a motion [s]
+LONGEST_STEP = 10.0  # largest time between two poses of a chunk; longer ones are likely in ms [s]
+NO_NUMBERS = 'bSU'  # kinds of the dtypes of booleans and strings
 SHORTEST = 1e-4  # shortest way on which a speed counts [m]
 
 
@@ -31,10 +34,7 @@ def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
     A position (3,) gets the orientation of the pose of `state`.
 
     """
-    try:
-        given = np.array(pose, dtype=np.float64)
-    except (TypeError, ValueError):
-        given = np.empty(0)
+    given = floats(pose)
     if given.shape == (3,):
         T = state.pose.copy()
         T[:3, 3] = finite_array('pose', given, (3,))
@@ -55,10 +55,7 @@ def goal_poses(poses: ArrayLike, state: ArmState) -> Array:
     A single pose is given twice, as a chunk that stays there.
 
     """
-    try:
-        given = np.array(poses, dtype=np.float64)
-    except (TypeError, ValueError):
-        given = np.empty(0)
+    given = floats(poses)
     if given.shape in ((4, 4), (7,), (3,)):
         given = given[None]
     if given.ndim not in (2, 3) or not len(given):
@@ -68,9 +65,26 @@ def goal_poses(poses: ArrayLike, state: ArmState) -> Array:
                                                          else [given[0], given[0]])])
 
 
+def floats(values: ArrayLike) -> Array:
+    """Return a copy as an array of numbers; an empty one if they are not numbers."""
+    try:
+        given = np.asarray(values)
+        return np.array([] if given.dtype.kind in NO_NUMBERS else given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.empty(0)
+
+
+def finite_numbers(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Return `finite_array` of the values; InputError for strings and booleans, too."""
+    found = finite_array(name, values, shape)
+    if (kind := np.asarray(values).dtype).kind in NO_NUMBERS:
+        raise InputError(f'{name} is made of {kind.type.__name__}: give numbers')
+    return found
+
+
 def chunk_times(dt: float, count: int) -> Array:
     """Return the times (count,) of the poses of a chunk after the observation [s]."""
-    return positive('dt', dt, LONGEST / count) * np.arange(1.0, count + 1.0)
+    return positive('dt', dt, 's', LONGEST_STEP) * np.arange(1.0, count + 1.0)
 
 
 def way_time(start: Array, goal: Array, speed: float, fastest: float) -> float | None:
@@ -80,41 +94,32 @@ def way_time(start: Array, goal: Array, speed: float, fastest: float) -> float |
     InputError if the speed is far above that of the set-point, `fastest`.
 
     """
-    way, speed = float(np.linalg.norm(goal[:3, 3] - start[:3, 3])), positive('speed', speed)
-    require_unit('speed', speed, fastest, 'm/s', 1e-3)
+    way, speed = float(np.linalg.norm(goal[:3, 3] - start[:3, 3])), positive('speed', speed, 'm/s')
+    require_unit('speed', speed, fastest, 'm/s')
     return None if way < SHORTEST else min(way / speed, LONGEST)
-
-
-def _number(value: object) -> float:
-    """Convert a Python or NumPy number, or a tensor of dimension 0, to float; NaN for others."""
-    if isinstance(value, (bool, np.bool_, str, bytes)) or np.ndim(value):  # type: ignore[arg-type]
-        return math.nan
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def finite(name: str, value: float) -> float:
     """Return a number as a float; InputError if it is not finite."""
-    number = _number(value)
+    number = number_of(value)
     if not math.isfinite(number):
         raise InputError(f'{name} is {value!r}: must be a finite number')
     return number
 
 
-def positive(name: str, value: float, upper: float = math.inf) -> float:
+def positive(name: str, value: float, unit: str, upper: float = math.inf) -> float:
     """Return a number as a float; InputError unless it is finite and 0 < number ≤ upper."""
-    number = _number(value)
+    number = number_of(value)
     if not (math.isfinite(number) and 0.0 < number <= upper):
         raise InputError(f'{name} is {value!r}: must be a finite number above 0'
-                         + (f', at most {upper:g}' if math.isfinite(upper) else ''))
+                         + (f', at most {upper:g}' if math.isfinite(upper) else '')
+                         + f' [{unit}]')
     return number
 
 
 def non_negative(name: str, value: float, unit: str) -> float:
     """Return a number as a float; InputError unless it is finite and at least 0."""
-    number = _number(value)
+    number = number_of(value)
     if not (math.isfinite(number) and number >= 0.0):
         raise InputError(f'{name} is {value!r}: must be a finite number, 0 or more [{unit}]')
     return number
@@ -123,7 +128,7 @@ def non_negative(name: str, value: float, unit: str) -> float:
 def joint_goal(q: ArrayLike | Mapping[str, float], names: tuple[str, ...]) -> Array:
     """Return positions (n,) in the order of `names`, NaN for joints that a mapping lacks."""
     if not isinstance(q, Mapping):
-        return finite_array('q', q, (len(names),)).copy()
+        return finite_numbers('q', q, (len(names),)).copy()
     found = np.full(len(names), np.nan)
     for name, value in q.items():
         if name not in names:

@@ -22,6 +22,8 @@ from osc_ros.client.backend import (
 from osc_ros.client.inputs import (
     chunk_times,
     finite,
+    finite_numbers,
+    floats,
     goal_pose,
     goal_poses,
     joint_goal,
@@ -30,11 +32,10 @@ from osc_ros.client.inputs import (
     positive,
     way_time,
 )
-from osc_ros.control.accepted import require_turn
+from osc_ros.control.accepted import require_seconds, require_turn
 from osc_ros.control.setpoint.arrival import Stall
 from osc_ros.control.tasks.pose_error import pose_error
-from osc_ros.control.tasks.task import AXES, Stiffness
-from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.control.tasks.task import AXES, AXIS_NAMES, Stiffness
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
 from osc_ros.errors import ArmWarning, InputError
 from osc_ros.model.validation import require_compact
@@ -50,6 +51,7 @@ HELD = {'obstacle', 'contact', 'torque', 'replaced', 'free drive', 'watchdog'}
 CREEPING = 0.2  # largest speed of the joints of a stuck arm [rad/s, m/s]
 CLEAR = 0.2  # distance from joint limits that a detour prefers [rad, m]
 MOTION = AXES[0]
+MOST_DAMPED = 10.0  # largest damping ratio; larger ones are likely in percent
 FARTHEST = 3600.0  # from the observation of a chunk to the present state [s]
 
 
@@ -89,12 +91,12 @@ class Motions:
         Raises
         ------
         InputError
-            The rotation is more than one turn.
+            The rotation is more than half a turn.
 
         """
         T = self.state().pose.copy()
-        T[:3, 3] += finite_array('shift', shift, (3,))
-        require_turn(vector := finite_array('turn', turn, (3,)))
+        T[:3, 3] += finite_numbers('shift', shift, (3,))
+        require_turn(vector := finite_numbers('turn', turn, (3,)))
         T[:3, :3] = Rotation.from_rotvec(vector).as_matrix() @ T[:3, :3]
         return T
 
@@ -144,7 +146,7 @@ class Motions:
             Longest time to wait for the arrival [s]; default: 30 s, longer with a speed override.
         speed : float, optional
             Mean speed of the tip [m/s], in place of `duration`; at most the limits' speed. It
-            does not slow a rotation about the tip. InputError for ten times the limit.
+            does not slow a rotation about the tip. InputError for three times the limit.
         through_joints : bool
             Whether an arm that is stuck, because joints are at their limits or its posture is
             singular, goes to the pose by a motion of the joints, if a posture there is found; only
@@ -154,8 +156,9 @@ class Motions:
         ------
         InputError
             The controller refuses the pose; a ReachError, if it is farther away than the arm is
-            long: its attributes `distance` and `reach` are in m; or both `duration` and `speed`
-            are given.
+            long: its attributes `distance` and `reach` are in m; both `duration` and `speed` are
+            given; a duration of more than 10 minutes with which the tip would be slower than
+            1 mm/s and 1 mrad/s on average.
         ArmTimeoutError
             The pose was not reached in time, and the arm continues to it; or the arm is stuck. The
             message and the attribute `reasons` name the causes and their remedies.
@@ -172,7 +175,7 @@ class Motions:
 
         """
         if duration is not None:
-            duration = positive('duration', duration, LONGEST)
+            duration = positive('duration', duration, 's', LONGEST)
         timeout = self._timeout(timeout) if wait else TIMEOUT
         goal = goal_pose(pose, now := self.state())
         if speed is not None:
@@ -180,6 +183,9 @@ class Motions:
                 raise InputError(f'duration is {duration:g} s and speed {speed} m/s: give '
                                  'one of them')
             duration = way_time(now.pose, goal, speed, self._backend.fastest)
+        elif duration is not None:
+            require_seconds(duration, np.linalg.norm(
+                pose_error(now.pose, goal).reshape(2, 3), axis=1))
         self._backend.go_to(goal, duration)
         self._has_goal = True
         if not wait:
@@ -256,7 +262,7 @@ class Motions:
     def _timeout(self, given: float | None) -> float:
         """Return a time-out [s]; default: TIMEOUT at full speed."""
         if given is not None:
-            return positive('timeout', given)
+            return positive('timeout', given, 's')
         return 100.0 * TIMEOUT / max(self.speed_override, SLOWEST)
 
     def _arrived(self, is_at_goal: bool, timeout: float) -> ArmState:
@@ -277,7 +283,7 @@ class Motions:
             The controller has stopped the arm.
 
         """
-        self._backend.wait(lambda: False, positive('seconds', seconds))
+        self._backend.wait(lambda: False, positive('seconds', seconds, 's'))
         return self.state()
 
     def follow(self, poses: ArrayLike, dt: float, observed_at: float | None = None) -> str:
@@ -298,6 +304,7 @@ class Motions:
             Pose k is for the time `observed_at` + (k + 1) dt. A single pose, (4, 4), (7,) or (3,),
             is a chunk that stays there.
         dt : float [s]
+            At most 10 s.
         observed_at : float, optional
             Time of the state from which the poses were predicted [s]; default: now.
 
@@ -345,17 +352,20 @@ class Motions:
         Raises
         ------
         InputError
-            An unknown joint, a position outside of its limits.
+            An unknown joint, a position outside of its limits; for `duration` see `move_to`.
         ArmTimeoutError, ArmError
             See `move_to`.
 
         """
         if duration is not None:
-            duration = positive('duration', duration, LONGEST)
+            duration = positive('duration', duration, 's', LONGEST)
         if speed is not None:
-            speed = positive('speed', speed)
+            speed = positive('speed', speed, 'rad/s, m/s')
         timeout = self._timeout(timeout) if wait else TIMEOUT
-        self._backend.move_joints(joint_goal(q, self._backend.joint_names), duration, speed)
+        goal = joint_goal(q, self._backend.joint_names)
+        if duration is not None:
+            require_seconds(duration, np.nan_to_num(np.abs(goal - self.state().q)))
+        self._backend.move_joints(goal, duration, speed)
         self._has_goal = True
         return self.wait(timeout) if wait else self.state()
 
@@ -388,17 +398,16 @@ class Motions:
         ------
         InputError
             Positions outside of the limits, also between the points; a speed above the limits;
-            times that do not increase.
+            times that do not increase; for long times see `move_to`.
 
         """
-        n = len(self._backend.joint_names)
-        try:
-            positions = np.atleast_2d(np.asarray(q, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise InputError(f'q is {q!r}: give rows of {n} numbers') from None
+        n, positions = len(self._backend.joint_names), np.atleast_2d(floats(q))
         if positions.shape[1:] != (n,) or not np.isfinite(positions).all():
-            raise InputError(f'q {positions.tolist()}: give rows of {n} finite numbers')
-        self._backend.follow_joints(finite_array('times', times, (len(positions),)), positions)
+            raise InputError(f'q is {q!r}: give rows of {n} finite numbers')
+        at = finite_numbers('times', times, (len(positions),))
+        require_seconds(at[-1], np.abs(np.diff(
+            positions, axis=0, prepend=self.state().q[None])).sum(axis=0))
+        self._backend.follow_joints(at, positions)
         self._has_goal = True
 
     def jog(self, twist: ArrayLike) -> None:
@@ -415,11 +424,11 @@ class Motions:
         Raises
         ------
         InputError
-            The twist is not six finite numbers, or more than ten times too fast; the controller
-            is not active.
+            The twist is not six finite numbers, or more than three times too fast (a jog in
+            progress ends at its time-out); the controller is not active.
 
         """
-        twist = finite_array('twist', twist, (6,))
+        twist = finite_numbers('twist [angular; linear]', twist, (6,))
         self.state()  # raises if the arm was closed
         if twist.any() or not self._has_goal:
             self._backend.jog(twist)
@@ -446,7 +455,7 @@ class Motions:
 
         """
         given = rx, ry, rz, x, y, z
-        for axis, kind in zip(('rx', 'ry', 'rz', 'x', 'y', 'z'), given):
+        for axis, kind in zip(AXIS_NAMES, given):
             if kind not in AXES:
                 raise InputError(f"axis {axis} is {kind!r}: must be one of {', '.join(AXES)}")
         self._backend.use_axes(given)
@@ -462,9 +471,11 @@ class Motions:
         Raises
         ------
         InputError
-            The controller refuses.
+            The controller refuses; not True or False.
 
         """
+        if not isinstance(is_on, (bool, np.bool_)):
+            raise InputError(f'is_on is {is_on!r}: must be True or False')
         self._backend.set_free_drive(bool(is_on))
         self._has_goal = False
 
@@ -480,10 +491,11 @@ class Motions:
         Raises
         ------
         InputError
-            The wrench is not six finite numbers, or is not 0 along an axis without force control.
+            The wrench is not six finite numbers, is not 0 along an axis without force control, or
+            needs more torque than the limit of a joint.
 
         """
-        self._backend.set_wrench(finite_array('wrench', wrench, (6,)))
+        self._backend.set_wrench(finite_numbers('wrench [moment; force]', wrench, (6,)))
 
     def impedance(self, stiffness: ArrayLike | None, damping_ratio: float = 1.0) -> None:
         """
@@ -494,7 +506,8 @@ class Motions:
         Raises
         ------
         InputError
-            A number is not positive and finite, or a stiffness is a hundred times too high.
+            A number is not positive and finite, a stiffness is a hundred times too high, or the
+            damping ratio is more than 10.
 
         Warns
         -----
@@ -506,7 +519,9 @@ class Motions:
         if stiffness is None:
             self._backend.use_gains(None)
             return
-        self._backend.use_gains(Stiffness(stiffness, [damping_ratio] * 6))
+        ratio = positive('damping_ratio', damping_ratio, '1: critical', MOST_DAMPED)
+        self._backend.use_gains(Stiffness(finite_numbers(
+            'stiffness [angular; linear]', stiffness, (6,)), [ratio] * 6))
 
     def payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
                 inertia: ArrayLike | None = None) -> None:
@@ -529,14 +544,16 @@ class Motions:
         Raises
         ------
         InputError, ModelError
-            The payload is physically impossible, or more than the arm can hold.
+            The payload is physically impossible, more than the arm can hold, or in another unit:
+            a centre of mass more than 2 m away, the inertia of a bar of more than 1.7 m.
 
         """
         mass = non_negative('mass', mass, 'kg')
-        moment = np.zeros((3, 3)) if inertia is None else finite_array('inertia', inertia, (3, 3))
-        require_compact(mass, moment)
-        self._backend.use_payload(
-            mass, finite_array('center_of_mass', center_of_mass, (3,)), moment)
+        center = finite_numbers('center_of_mass [m]', center_of_mass, (3,))
+        moment = np.zeros((3, 3)) if inertia is None else finite_numbers(
+            'inertia [kg m²]', inertia, (3, 3))
+        require_compact(mass, center, moment)
+        self._backend.use_payload(mass, center, moment)
 
     def hold(self) -> None:
         """

@@ -317,6 +317,7 @@ class RealTimeBackend(LawBackend):
 
     def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
         """Move the joints to a goal; see `Backend`."""
+        self._require_joint_goal(goal, speed)
         self._lead(JointDrive())
         found = self._command(requests.move_joints, goal, duration, speed)
         if duration is not None and not self._request(requests.status).waits:

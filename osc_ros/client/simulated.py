@@ -165,8 +165,9 @@ class SimulatedBackend(LawBackend):
 
     def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
         """Move the joints to a goal; see `Backend`."""
-        self._lead(JointDrive())
         law = self._law
+        self._require_joint_goal(goal, speed)
+        self._lead(JointDrive())
         found = law.move_joints(goal, duration, speed)
         self._begin()
         if not law.waits:  # otherwise `found` includes the time until the motion begins

@@ -157,7 +157,7 @@ class TopicBackend:
 
     def __init__(self, node: str, timeout: float, gripper: str = GRIPPER) -> None:
         self._name = full_name(node)
-        timeout = positive('timeout', timeout)
+        timeout = positive('timeout', timeout, 's')
         self._news = Condition()
         self._newest, self._motion = _Newest(), _Motion()
         self._trouble, self._said = '', 'nothing'

@@ -28,6 +28,7 @@ Integers = NDArray[np.int64]
 
 TABLE = types.Array(types.int64, 2, 'C')
 VECTOR = types.Array(types.float64, 1, 'C')
+INTEGERS = types.Array(types.int64, 1, 'C')
 TICK = TABLE, types.float64, VECTOR, VECTOR, VECTOR  # argument types of a control tick
 
 
@@ -120,60 +121,37 @@ def entry_of(kernel: Any) -> int:
     return address
 
 
-def _call_of(*kinds: Any) -> tuple[Any, Any]:
-    """Signature and code that call a kernel with these argument types by its address."""
+def _call_of(given: Any) -> tuple[Any, Any]:
+    """Signature and code that call a kernel with this tuple of arguments by its address."""
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start, *given = arguments
+        start, values = arguments
         convention = context.call_conv
-        kind = convention.get_function_type(types.int64, kinds)
+        kind = convention.get_function_type(types.int64, given)
         _, found = convention.call_function(
-            builder, builder.inttoptr(start, kind.as_pointer()), types.int64, kinds, given)
+            builder, builder.inttoptr(start, kind.as_pointer()), types.int64, given,
+            [builder.extract_value(values, i) for i in range(len(given))])
         return found
 
-    return types.int64(types.int64, *kinds), build
+    return types.int64(types.int64, given), build
 
 
-@intrinsic
-def tick_at(typing: Any, address: Any, table: Any, time: Any, q: Any, qd: Any, tau: Any) -> Any:
-    """
-    Call a kernel (table, time, q, qd, tau) by its address; return its integer.
+def calling(*kinds: Any) -> Any:
+    """Return a function (address, arguments) that calls a kernel with these argument types."""
+    @intrinsic
+    def call_at(typing: Any, address: Any, given: Any) -> Any:
+        return _call_of(types.Tuple(kinds))
 
-    `table` is a table of addresses, see `Pointers`; for the types of the arguments see TICK.
-
-    """
-    return _call_of(*TICK)
+    return call_at
 
 
-@intrinsic
-def stage_at(typing: Any, address: Any, table: Any, stage: Any, one: Any, two: Any, three: Any
-             ) -> Any:
-    """Call a kernel (table, stage, three arrays) by its address; return its integer."""
-    return _call_of(TABLE, types.int64, VECTOR, VECTOR, VECTOR)
-
-
-@intrinsic
-def step_at(typing: Any, address: Any, table: Any, tau: Any) -> Any:
-    """Call a kernel (table, tau) by its address; return its integer."""
-    return _call_of(TABLE, VECTOR)
-
-
-@intrinsic
-def sense_at(typing: Any, address: Any, table: Any) -> Any:
-    """Call a kernel (table) by its address; return its integer."""
-    return _call_of(TABLE)
-
-
-@intrinsic
-def watch_at(typing: Any, address: Any, plan: Any, state: Any, now: Any, longest: Any) -> Any:
-    """Call `osc_ros.control.safety.safety.watch` by its address; return its result."""
-    return _call_of(VECTOR, VECTOR, types.float64, types.float64)
-
-
-@intrinsic
-def answer_at(typing: Any, address: Any, given: Any) -> Any:
-    """Call `osc_ros.control.safety.safety.answer` by its address; `given` is its arguments."""
-    return _call_of(types.Tuple([types.Array(types.int64, 1, 'C'), *[VECTOR] * 5, types.float64,
-                                 VECTOR]))
+# Each function calls a kernel by its address with a tuple of arguments, and returns the integer
+# that the kernel returns. The first argument is a table of addresses, see `Pointers`:
+# - tick_at: (table, time, q, qd, tau)
+# - stage_at: (table, stage, three arrays)
+# - step_at: (table, tau)
+# - sense_at: (table,)
+tick_at, stage_at = calling(*TICK), calling(TABLE, types.int64, VECTOR, VECTOR, VECTOR)
+step_at, sense_at = calling(TABLE, VECTOR), calling(TABLE)
 
 
 @intrinsic

@@ -52,8 +52,9 @@ OPERATIONS: list[Any] = []
 OBSERVERS: list[Callable[[str, bool], None]] = []
 _ON_DEMAND: list[bool] = []
 # During `recorded_uses`, kernels run as Python functions: maps the numbers that stand for their
-# addresses to the kernels.
+# addresses to the kernels; _USES has what `recorded_uses` returns.
 _OF_PYTHON: list[dict[int, Any]] = []
+_USES: list[dict[tuple[Any, tuple[Any, ...]], None]] = []
 # _UNLOCKED: an entry for each open context, in all threads, in which kernels may be compiled.
 # _LOCKED: the kernels that are locked when the last of these contexts ends. _GATE guards both.
 _UNLOCKED: list[bool] = []
@@ -155,6 +156,17 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     compiled.compile = _compile_alone(compiled)
     KERNELS.append(compiled)
     return compiled
+
+
+def entry(compiled: Any, *kinds: Any) -> Callable[..., Any]:
+    """Compile a kernel for these types of arguments, or load it; return a quick callable."""
+    if is_recording():
+        _USES[-1][compiled, kinds] = None
+    if config.DISABLE_JIT or is_recording():
+        return compiled  # type: ignore[no-any-return]
+    if kinds not in compiled.overloads:
+        compiled.compile(kinds)
+    return compiled.overloads[kinds].entry_point  # type: ignore[no-any-return]
 
 
 def released(function: Callable[..., Any]) -> Any:
@@ -448,10 +460,9 @@ def of_python(compiled: Any) -> int:
     return id(compiled)
 
 
-def _called(intrinsic: Any, address: int, *arguments: Any) -> int:
+def _called(intrinsic: Any, address: int, given: tuple[Any, ...]) -> int:
     """Python version of an intrinsic that calls a function by its address."""
     found = _OF_PYTHON[-1].get(int(address))
-    given = arguments[0] if isinstance(arguments[0], tuple) else arguments
     if found is not None:
         return int(found.py_func(*given))
     return int(ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * len(given))(address)(*given))
@@ -492,10 +503,12 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
     refuse = intrinsics.__call__
     intrinsics.__call__ = _called
     _OF_PYTHON.append({})
+    _USES.append(uses)
     try:
         run()
     finally:
         _OF_PYTHON.pop()
+        _USES.pop()
         intrinsics.__call__ = refuse
         for compiled, compile_for in usual:
             compiled._compile_for_args = compile_for

@@ -15,16 +15,23 @@ from osc_ros.control.setpoint.joining import difference, joining_offset
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.tasks.bandwidth import DELAY, largest_natural_frequency
 from osc_ros.control.tasks.task import Stiffness, Target, TargetLimits, Task
+from osc_ros.dynamics.algebra.arrays import number
 from osc_ros.dynamics.algebra.kinematics import reach
 from osc_ros.errors import InputError, ReachError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-TURN = 2.0 * math.pi
 FULL_SPEED = 100.0  # speed override without effect [%]
-MANY = 10.0  # ratio to the accepted value from which another unit is likely
-# The same for a stiffness, which depends on the posture, and which clients set axis by axis.
+MANY = 10.0  # ratio of a goal's distance to the reach up to which it is likely in metres
+# Ratio to its limit from which the speed of a tip is likely in another unit. A joystick that sends
+# the limit along three axes has √3.
+SEVERAL = 3.0
+HALF_TURN = 3.15  # no rotation vector needs more than π [rad]; rounded up for rounded numbers
+# A motion that takes longer [s], and on average is slower [rad/s, m/s], is likely in milliseconds.
+LONG, SLOW = 600.0, 1e-3
+# Ratio to the accepted stiffness from which another unit is likely: the accepted one depends on
+# the posture, and clients set it axis by axis.
 MANY_STIFF = 100.0
 SAME = 1e-3  # relative difference up to which a duration is the commanded one
 OUTSIDE = 'outside of the workspace box: the nearest position inside is used'
@@ -56,10 +63,9 @@ def require_reach(robot: Robot, task: Task, positions: Array) -> None:
 
 def checked_override(percent: float) -> float:
     """Return a speed override [%]; InputError if it is not 0, or 1 to 100."""
-    try:
-        found = float(percent)
-    except (TypeError, ValueError):
-        raise InputError(f'speed override {percent!r}: must be a number, 0 to 100 %') from None
+    found = number(percent)
+    if math.isnan(found):
+        raise InputError(f'speed override {percent!r}: must be a number, 0 to 100 %')
     if 0.0 < found < 1.0:
         raise InputError(f'speed override {found:g} %: must be 0, or 1 to 100 % (give '
                          f'{100.0 * found:g} for {found:g} of the full speed)')
@@ -72,38 +78,46 @@ def bounded_twist(twist: Array, limits: TargetLimits) -> tuple[Array, str]:
     """
     Return a twist (6,) within the speeds of the target; and a text if it was reduced.
 
-    InputError if it is more than MANY times as fast, because it is likely in another unit.
+    InputError if it is more than SEVERAL times as fast, because it is likely in another unit.
 
     """
     parts, texts = twist.reshape(2, 3).copy(), []
-    for part, most, unit, other in zip(parts, limits.speed, ('rad/s', 'm/s'),
-                                       (math.pi / 180.0, 1e-3)):
+    for part, most, unit in zip(parts, limits.speed, ('rad/s', 'm/s')):
         largest = float(np.abs(part).max())
         size = largest * float(np.linalg.norm(part / largest)) if largest > 0.0 else 0.0
         if size > most:
-            require_unit('speed', size, most, unit, other)
+            require_unit('speed', size, most, unit)
             part[:] = part / largest * (most / np.linalg.norm(part / largest))
             texts.append(f'{size:.3g} {unit} is too fast: {most:.3g} {unit} is used')
     return parts.ravel(), '; '.join(texts)
 
 
-def require_unit(what: str, size: float, most: float, unit: str, other: float) -> None:
-    """Raise InputError if a size exceeds MANY times `most`; `other` converts it from ° or mm."""
-    if size > MANY * most:
-        name = 'degrees' if unit.startswith('rad') else 'millimetres'
-        hint = f' ({name}? Then it is {size * other:.3g} {unit})' if size * other <= most else ''
-        raise InputError(f'{what} of {size:.3g} {unit} is more than {MANY:g} times the limit, '
-                         f'{most:.3g} {unit}{hint}: give at most {MANY * most:.3g} {unit}')
+def require_unit(what: str, size: float, most: float, unit: str, times: float = SEVERAL) -> None:
+    """Raise InputError if a speed exceeds `times` its limit: its unit is probably ° or mm."""
+    if size > times * most:
+        other, ratio = ('degrees', math.pi / 180.0) if unit == 'rad/s' else ('millimetres', 1e-3)
+        hint = f' ({other}? Then it is {size * ratio:.3g} {unit})' if size * ratio <= most else ''
+        raise InputError(f'{what} of {size:.3g} {unit} is more than {times:g} times the limit, '
+                         f'{most:.3g} {unit}{hint}: give at most {times * most:.3g} {unit}')
 
 
 def require_turn(turn: Array) -> None:
-    """Raise InputError for a rotation vector (3,) of more than a turn, likely in degrees."""
+    """Raise InputError for a rotation vector (3,) of more than half a turn, likely in degrees."""
     with np.errstate(over='ignore'):
         angle = float(np.linalg.norm(turn))
-    if angle > TURN:
+    if angle > HALF_TURN:
         hint = f' (degrees? Then it is {math.radians(angle):.3g} rad)' if angle <= 720.0 else ''
-        raise InputError(f'turn of {angle:.4g} rad is more than one turn{hint}: give at most '
-                         f'{TURN:.4g} rad')
+        raise InputError(f'turn of {angle:.4g} rad is more than half a turn{hint}: give at most '
+                         f'{HALF_TURN:g} rad')
+
+
+def require_seconds(duration: float, way: Array) -> None:
+    """Raise InputError for LONG motions that are SLOW; `way` has lengths or angles [m, rad]."""
+    if duration > LONG and (way < SLOW * duration).all():
+        raise InputError(
+            f'duration of {duration:g} s: longer than {LONG:g} s, and slower than {SLOW:g} m/s '
+            f'and {SLOW:g} rad/s on average (milliseconds? Then it is {duration / 1e3:g} s): give '
+            f'at most {max(LONG, *(way / SLOW)):.4g} s; a speed override slows motions further')
 
 
 def duration_text(duration: float, present: Target, goal: Array, limits: TargetLimits) -> str:
@@ -121,8 +135,11 @@ def duration_text(duration: float, present: Target, goal: Array, limits: TargetL
     offset, _ = joining_offset(base, x, limits, bounds, 0.0, duration)
     if offset is None or offset.end <= duration * (1.0 + SAME):
         return ''
-    return (f'duration of {duration:.3g} s is too short for the limits of the set-point: '
-            f'{offset.end:.3g} s is used')
+    angle, way = np.linalg.norm(x[0].reshape(2, 3), axis=1).tolist()
+    way, unit = (way, 'm/s') if way > 0.0 else (angle, 'rad/s')
+    return (f'{duration:.3g} s for the motion, a mean speed of {way / duration:.3g} {unit}, is '
+            f'too short for the limits of the set-point: {offset.end:.3g} s is used, a mean speed '
+            f'of {way / offset.end:.3g} {unit}')
 
 
 def joint_duration_text(duration: float | None, found: float, override: float) -> str:

@@ -43,26 +43,26 @@ class SetupBlending:
 
     Parameters
     ----------
-    n : int
-        Number of joints.
+    run : record
+        RUN of `osc_ros.control.data`.
 
     """
 
-    def __init__(self, n: int) -> None:
-        self.friction, self._blend = FrictionInForce(n), Blend(n)
+    def __init__(self, run: Any) -> None:
+        self._run, self.friction, self._blend = run, FrictionInForce(run), Blend(run)
         self.replaced: CompiledLaw | None = None
         self.posture: PostureSetPoint
 
     @property
     def difference(self) -> Array:
         """Torques (n,) of the last tick, minus the torques for the new settings alone [N·m]."""
-        return np.array(self._blend.views[0].difference)
+        return np.array(self._run.tau_difference)
 
     @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The arrays `blend` and `other` of `osc_ros.control.step.tick_arrays.LawArrays`."""
-        return self._blend.record, (NO_INTEGERS if self.replaced is None else
-                                    self.replaced.tick.alone(self.friction, self.posture))
+    def other(self) -> NDArray[np.int64]:
+        """The array `other` of `osc_ros.control.step.tick_arrays.LawArrays`."""
+        return (NO_INTEGERS if self.replaced is None else
+                self.replaced.tick.alone(self._run, self.posture))
 
     def end(self, setup: CompiledLaw) -> None:
         """End the blend at once; from now on only `setup` computes torques."""
@@ -80,12 +80,11 @@ class SetupBlending:
     @property
     def left(self) -> float:
         """Time until the end of the blend [s]."""
-        at = self._blend.views[0]
-        return float(at.duration[0] - at.age[0])
+        return float(self._run.blend_duration - self._run.blend_age)
 
     def hurry(self, setup: CompiledLaw) -> None:
         """Shorten the blend to `setup`, because another change waits; a load stays gradual."""
-        if not self._blend.views[0].has_load[0]:
+        if not self._run.blends_load:
             self._blend.hurry(setup.settings.limits.effort)
 
     def begin(self, before: tuple[CompiledLaw, PostureSetPoint],
@@ -107,7 +106,7 @@ class SetupBlending:
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
         for setup in old, new:
             setup.set_blended(True)
-        if new.torque(time, q, qd, following, self.friction, difference) < 0:
+        if new.torque(time, q, qd, following, self._run, difference) < 0:
             self.end(old)
             new.refuse(q, qd)
         self.replaced, self.posture = old, posture
@@ -116,8 +115,8 @@ class SetupBlending:
         loads = LOADING * abs(new.robot.payload_mass - old.robot.payload_mass)
         self._blend.begin(time, difference, settings.limits.effort,
                           max(settings.blend_time, loads))
-        at = self._blend.views[0]
-        at.carried[:], at.driver[:] = carried, new.driver_torque
-        at.has_load[0] = new.robot is not old.robot
+        run = self._run
+        run.tau_carried[:], run.blended_driver[:] = carried, new.driver_torque
+        run.blends_load = new.robot is not old.robot
         for setup in old, new:
             setup.limiter.change_gently(self.left + SETTLING)

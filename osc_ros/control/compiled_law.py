@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from osc_ros.collision.obstacles import Obstacles
 from osc_ros.compile.addresses import address_of
+from osc_ros.control.data import LAW_D, LAW_M, RUN
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
 from osc_ros.control.limits.clearance import KeepingClear
@@ -25,8 +26,8 @@ from osc_ros.control.setpoint.joint_motion import JointMotion
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import posture_acceleration, PostureSetPoint
+from osc_ros.control.setpoint.set_point_generator import STOP
 from osc_ros.control.settings import Settings
-from osc_ros.control.step.block import block_of, kept_in, OWN, views_of
 from osc_ros.control.step.law_step import put_axes
 from osc_ros.control.step.reference import Reference
 from osc_ros.control.step.tick import Tick
@@ -39,7 +40,6 @@ from osc_ros.control.tasks.bandwidth import (
 )
 from osc_ros.control.tasks.free import Guidance
 from osc_ros.control.tasks.task import Task
-from osc_ros.control.tasks.task_numbers import TURNS_WITH
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.dynamics.contract.method import Method
 from osc_ros.dynamics.methods import ONE_TIP
@@ -94,6 +94,8 @@ class CompiledLaw:
         The same with memory of its own, for calls that may run beside a tick.
     command_model : CommandModel
     solver : Priorities
+    m, d : records
+        LAW_M and LAW_D of `osc_ros.control.data`.
     limiter : Limiter
     levels : list of Level
         State of the tasks; `start` initializes them.
@@ -125,55 +127,54 @@ class CompiledLaw:
         self.space: OperationalSpace = space
         self.beside: OperationalSpace = beside
         self.command_model = self._command_model(before)
-        block = block_of(self.at, len(self.links), robot.n)
-        self._parts = parts = views_of(*block)
-        self._kept, self._own = kept_in(*block), OWN.of(parts.own, robot.n)
-        self.solver = Priorities(self.at, len(self.links), robot.n, block)
+        sizes = {'n': robot.n, 'k': len(self.at), 'm': len(self.links)}
+        self.m, self.d = LAW_M.new(**sizes), LAW_D.new(**sizes)
+        self.solver = Priorities(self.at, len(self.links), robot.n, (self.m, self.d))
         obstacles = Obstacles() if before is None else before.limiter.clearance.obstacles
         self.limiter: Limiter = Limiter(
             robot, settings.limits, settings.blend_time,
-            (parts.limits, parts.limiter, parts.room), settings.free is not None,
+            self.m, self.d, settings.free is not None,
             settings.joints is not None, KeepingClear(robot, settings.clearance, obstacles))
-        self._own.damping[:] = (settings.damping.length, settings.damping.low,
-                                settings.damping.high)
-        self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
+        self.m.singularity[:] = (settings.damping.length, settings.damping.low,
+                                 settings.damping.high)
+        self.m.has_force = any('force' in task.axes for task in settings.tasks)
         self._put_least_inertia(before, precomputed)
-        self.unmodelled = self._unmodelled(before, precomputed)
+        self.unmodelled = found = self._unmodelled(before, precomputed)
+        self.m.observes = found is not None
+        self.m.compensates = found is not None and found.compensation is not None
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
         self._weights = [Weight(one) for one in (robot, robot.without_payload())
                          if robot.payload_mass]
-        self.levels = [
-            Level(task, settings.blend_time, rows)
-            for task, rows in zip(self._tasks, zip(parts.tasks, self.solver.rows,
-                                                      parts.task_plans, parts.task_states,
-                                                      parts.guides))]
-        self.put_constants()
+        self.m.turns_with[:] = [one if isinstance(one, int) else -1 for one in self._frames]
+        self.levels = [Level(task, self.m, self.d, i) for i, task in enumerate(self._tasks)]
         self.guidance = None if settings.free is None else Guidance(
-            settings.free, robot, settings.tasks[0].limits.box, (parts.drive, parts.guided))
-        self.reference = Reference(self.levels, block[0], parts.reference)
+            settings.free, robot, settings.tasks[0].limits.box, self.m, self.d)
+        self.reference = Reference(self.d, self.levels)
         self._find_bandwidth()
         self._point()
+        for record in self.m, self.d:  # a record makes each view on its first use
+            dict(record.items())
 
     @property
     def J(self) -> Array:
         """Jacobian (6 m, n) of the last tick."""
-        return self._parts.J
+        return np.asarray(self.d.J)
 
     @property
     def friction_torque(self) -> Array:
         """Torques (n,) of the last tick that compensate friction [N·m, N]."""
-        return np.asarray(self._own.friction)
+        return np.asarray(self.d.tau_friction)
 
     @property
     def springs(self) -> Array:
         """Torques (n,) of the springs of the joints at the last tick [N·m, N]."""
-        return np.array(self._own.springs)
+        return np.array(self.d.tau_springs)
 
     @property
     def driver_torque(self) -> Array:
         """Torques (n,) of the last tick that the driver adds [N·m, N]."""
-        return np.asarray(self._own.driver)
+        return np.asarray(self.d.tau_driver)
 
     def _point(self) -> None:
         """Create the tables of addresses."""
@@ -182,17 +183,12 @@ class CompiledLaw:
         self._gravities = [self.space.dynamics.gravity, *self.command_model.gravities]
         if self.unmodelled is not None:
             self._gravities.append(self.unmodelled.observer.gravity)
+        clear = self.limiter.clearance
         self._turning = np.array(turning, dtype=np.int64).reshape(-1, TURNING)
-        self.tick = Tick(self.space.dynamics, self.solver.arrays, self.command_model,
+        self.tick = Tick(self.space.dynamics, self.command_model,
                          (np.array([*map(address_of, self._gravities)]), self._turning,
-                          *self.limiter.clearance.arrays))
-
-    def put_constants(self) -> None:
-        """Write the numbers that compiled code uses as indices, see `task_numbers`."""
-        self._parts.tasks[:, TURNS_WITH] = [
-            one if isinstance(one, int) else -1 for one in self._frames]
-        for level in self.levels:
-            level.put_constants()
+                          clear.record.words, clear.obstacles.record),
+                         (self.m.words, self.d.words))
 
     def _put_least_inertia(self, before: CompiledLaw | None, precomputed: Precomputed) -> None:
         """Copy the least inertia from `before`, or compute it for a friction compensation."""
@@ -204,7 +200,7 @@ class CompiledLaw:
                               or drive is not None and drive.stiffness is not None):
             found = least_inertia(self.robot)
         if found is not None:
-            self._own.least_inertia[:] = found
+            self.d.least_inertia[:] = found
 
     @property
     def _tasks(self) -> tuple[Task, ...]:
@@ -216,7 +212,7 @@ class CompiledLaw:
     def _springs(self) -> Springs | None:
         """Springs of the joints as set; None without them."""
         drive = self.settings.joints
-        return None if drive is None else drive.springs(self._own.least_inertia)
+        return None if drive is None else drive.springs(self.d.least_inertia)
 
     @property
     def joint_bounds(self) -> Array:
@@ -241,12 +237,12 @@ class CompiledLaw:
     @property
     def least_inertia(self) -> Array | None:
         """Least inertia (n,) of each joint, see `friction.least_inertia`; None: not computed."""
-        return self._own.least_inertia.copy() if self._own.least_inertia.any() else None
+        return self.d.least_inertia.copy() if self.d.least_inertia.any() else None
 
     def take_least_inertia(self, other: CompiledLaw) -> None:
         """Copy the least inertia of another setup if this one has none."""
         if self.least_inertia is None:
-            self._own.least_inertia[:] = other._own.least_inertia
+            self.d.least_inertia[:] = other.d.least_inertia
 
     @property
     def precomputed(self) -> Precomputed:
@@ -308,13 +304,16 @@ class CompiledLaw:
         """
         poses, old = self.poses(q), {} if before is None else {
             level.task.name: level for level in before.levels}
+        coasts = before is not None and self.settings.leader != before.settings.leader
         for level, link in zip(self.levels, self.at):
-            level.start(poses[link], old.get(level.task.name), before is not None)
-        if before is not None and self.settings.leader != before.settings.leader:
+            level.start(poses[link], old.get(level.task.name), before is not None, coasts)
+        if before is not None and coasts:
             for level in self.levels:
                 if level.task.name in old:
                     level.coast(old[level.task.name].twist, np.zeros(6)
                                 if before.guidance is None else before.guidance.acceleration)
+            for level in before.levels:
+                level.generator.add(STOP, -np.inf)
         self.limiter.clearance.forget()
         if before is not None:
             self.take_least_inertia(before)  # the previous friction compensation fades out
@@ -328,7 +327,7 @@ class CompiledLaw:
 
     @property
     def _posture_gains(self) -> tuple[float, float, float]:
-        """Gains of the settings for the posture, the first three of `posture` of OWN."""
+        """Natural frequency and damping rate of the posture, frequency of the push; as set."""
         drive, push = self.settings.joints, float(self.settings.limits.repulsion)
         posture = self.settings.posture
         if drive is not None:  # a goal in a soft zone is a goal
@@ -339,25 +338,25 @@ class CompiledLaw:
 
     def _find_bandwidth(self) -> None:
         """Compute the longest period of the states at which all gains are stable as set [s]."""
-        self._own.posture[:3] = gains = self._posture_gains
-        self._own.posture[3] = self.settings.joints is not None
+        gains = self._posture_gains
+        self.d.posture_frequency, self.d.posture_rate, self.d.push_frequency = gains
         periods = [longest_period(*gains), *(level.longest_period for level in self.levels)]
         if (springs := self._springs) is not None:
-            self._own.stiffness[:], self._own.spring_damping[:] = springs.within(0.0)
+            self.d.joint_stiffness[:], self.d.joint_damping[:] = springs.within(0.0)
             periods.append(springs.longest_period)
-        self._own.stretch[0] = stretch(payload_ratio(self.robot))
-        self._own.longest_period[0] = min(periods) / self._own.stretch[0]
-        self._own.period[0] = 0.0
+        self.m.period_stretch = stretch(payload_ratio(self.robot))
+        self.m.longest_period = min(periods) / self.m.period_stretch
+        self.d.gain_period = 0.0
 
     @property
     def longest_period(self) -> float:
         """Longest period of the states at which all gains are stable as set [s]."""
-        return float(self._own.longest_period[0])
+        return float(self.m.longest_period)
 
     @property
     def gain_period(self) -> float:
         """Period of the states of the last `limit_gains` [s]; 0: the gains are as set."""
-        return float(self._own.period[0])
+        return float(self.d.gain_period)
 
     def limit_gains(self, period: float) -> None:
         """
@@ -370,28 +369,30 @@ class CompiledLaw:
         """
         if abs(period - self.gain_period) <= PERIOD_CHANGE * period:
             return
-        self._own.period[0] = period
-        period *= float(self._own.stretch[0])
+        self.d.gain_period = period
+        period *= self.m.period_stretch
         for level in self.levels:
             level.limit_gains(period)
         if self.guidance is not None:
             self.guidance.limit_gains(period)
         if (springs := self._springs) is not None:
-            self._own.stiffness[:], self._own.spring_damping[:] = springs.within(period)
+            self.d.joint_stiffness[:], self.d.joint_damping[:] = springs.within(period)
         frequency, rate, push = self._posture_gains
         share = min(1.0, longest_period(frequency, rate) / period)
         frequency, rate = share * frequency, share * rate
-        self._own.posture[:3] = frequency, rate, min(
-            push, largest_repulsion_frequency(rate, frequency, period))
+        self.d.posture_frequency, self.d.posture_rate, self.d.push_frequency = (
+            frequency, rate, min(push, largest_repulsion_frequency(rate, frequency, period)))
 
     def gain_share(self) -> float:
         """Smallest ratio of a natural frequency or damping rate in force to its set value."""
         W = self.space.dynamics.Lambda_inv
-        shares = [now / wanted for now, wanted in zip(self._own.posture[:3].tolist(),
-                                                      self._posture_gains) if wanted > 0.0]
+        d = self.d
+        in_force = d.posture_frequency, d.posture_rate, d.push_frequency
+        shares = [now / wanted for now, wanted in zip(in_force, self._posture_gains)
+                  if wanted > 0.0]
         if (springs := self._springs) is not None:
             is_spring = springs.stiffness > 0.0
-            shares += np.sqrt(self._own.stiffness[is_spring] / springs.stiffness[is_spring]
+            shares += np.sqrt(d.joint_stiffness[is_spring] / springs.stiffness[is_spring]
                               ).tolist()
         shares += [level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
                    for level, i in zip(self.levels, self.at)]
@@ -400,7 +401,7 @@ class CompiledLaw:
     @property
     def asks(self) -> bool:
         """Whether `plan` must be called before the next tick."""
-        return bool(self._own.asks[0])
+        return bool(self.d.plans)
 
     def plan(self, period: float) -> None:
         """
@@ -461,11 +462,11 @@ class CompiledLaw:
     def posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint) -> Array:
         """Acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""
         qdd = np.empty(len(q))
-        posture_acceleration(q, qd, posture.record, self._own.posture, self.limiter.table, qdd)
+        posture_acceleration(self.m, self.d, q, qd, posture.record, qdd)
         return qdd
 
-    def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
-               friction: FrictionInForce, tau: Array) -> int:
+    def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, run: Any,
+               tau: Array) -> int:
         """
         Write the torques tau (n,) for a state, within all limits except rates.
 
@@ -476,9 +477,9 @@ class CompiledLaw:
         is not finite.
 
         """
-        put_targets(self._parts.guides, time, 1.0, self._parts.tasks)
-        put_axes(self._turning, q, self._parts.tasks)
-        return self.tick.torques(friction, posture, time, q, qd, tau)
+        put_targets(self.m, self.d, time, 1.0)
+        put_axes(self.d, self._turning, q)
+        return self.tick.torques(run, posture, time, q, qd, tau)
 
     @property
     def has_kernel(self) -> bool:
@@ -489,31 +490,32 @@ class CompiledLaw:
         """Return the arrays with the results of a tick, and with the state for the next tick."""
         of_tips = self.space.dynamics
         return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
-                *self._kept, *self.limiter.clearance.arrays,
-                *(record for level in self.levels for record in level.generator.records))
+                self.d.slots, *self.limiter.clearance.state_arrays,
+                *(record.slots for level in self.levels for record in level.generator.records))
 
     def set_blended(self, is_blended: bool) -> None:
         """Set whether the torques are blended with the torques for other settings."""
-        self._own.blends[0] = is_blended
+        self.d.is_blended = is_blended
 
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, to compile their kernels."""
-        rest, friction = self._rest, FrictionInForce(self.robot.n)
+        rest, run = self._rest, RUN.new(n=self.robot.n)
+        friction = FrictionInForce(run)
         friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
         self.space.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
         self.limiter.add(rest)
         if not self.has_kernel:  # to compile the functions for friction, too
             friction.set(Friction(rest, rest))
-        self.torque(0.0, q, rest, posture, friction, rest.copy())
+        self.torque(0.0, q, rest, posture, run, rest.copy())
         self.reference.forget()
         self.limiter.forget()
         self.inverse_dynamics(q, rest, rest)
-        self.solver.note(1, self.settings.damping.length)
+        self.solver.note(1)
         _ = self.solver.ratios
 
     def refuse(self, q: Array, qd: Array) -> None:
         """Raise the error for a state (n,), (n,) for which `torque` returns REFUSED."""
         if self.tick.failure is not None:
             raise self.tick.failure
-        self.space.outward(q, qd, posture_acceleration=self.limiter.accelerations[3])
+        self.space.outward(q, qd, posture_acceleration=self.d.qdd_posture)
         raise InputError('the motion of the links is not finite')

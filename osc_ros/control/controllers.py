@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.addresses import address_of, entry_of
 from osc_ros.compile.parallel_parts import cores, in_parallel
+from osc_ros.compile.record_type import HEADER
 from osc_ros.control.law import Law
-from osc_ros.control.setpoint.motion import HOLD, PLAN, STATE
+from osc_ros.control.setpoint.motion import PLAN, STATE
 from osc_ros.control.setpoint.trajectory import require_rigid
 from osc_ros.control.step.law_step import law_torque, put_torques
 from osc_ros.control.step.places import Places
-from osc_ros.control.tasks.task_numbers import SEEN
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError
 
@@ -96,10 +97,10 @@ class Controllers:
         self._memory = np.zeros((count, places.size), dtype=np.int64)
         places.store(self._memory[0])
         self._memory[1:] = self._memory[0]
-        self._targets = [slice(at := places.of(address_of(record)), at + record.size)
-                         for level in self._setup.levels for record in level.generator.records]
-        self._seen = {name: places.of(address_of(level.numbers)) + SEEN
-                      for name, level in self._law.levels.items()}
+        self._targets = [[places.of(address_of(one.slots)) for one in level.generator.records]
+                         for level in self._setup.levels]
+        self._seen = {name: places.of(address_of(pose)) for name, pose in zip(
+            self._law.levels, self._setup.d.task_pose)}
         self._remembered = [self._law.remembered] * count
         self._workers = [_Worker(self._law.copied()) for _ in range(self._threads)]
         self._jumped = np.zeros((count, len(self._setup.levels)), dtype=bool)
@@ -220,8 +221,7 @@ class Controllers:
                 with self.one(i) as law:
                     law.follow(goal, task=task)
             return
-        memory = self._memory.view(np.float64)
-        _put_holds(memory, self._targets[2 * k], self._targets[2 * k + 1], chosen, goals)
+        _put_holds(self._memory.view(np.float64), self._targets[k], chosen, goals)
         self._jumped[chosen, k] = True
 
     def torque(self, time: ArrayLike, q: ArrayLike, qd: ArrayLike, out: Array | None = None
@@ -306,20 +306,20 @@ class Controllers:
             raise InputError(f'which: {error}; give indices below {len(self)}') from None
 
 
-def _put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp], poses: Array
-               ) -> None:
+def _put_holds(memory: Array, places: list[int], rows: NDArray[np.intp], poses: Array) -> None:
     """
     Make poses (k, 4, 4) the targets of many set-point generators, from the next tick on.
 
-    `memory` (m, …) is written and has a row for each generator; `plan` and `state` are the columns
-    of its records PLAN and STATE; `rows` (k,) are the indices of the generators.
+    `memory` (m, …) is written and has a row for each generator; `places` are the columns where its
+    records PLAN and STATE begin; `rows` (k,) are the indices of the generators.
 
     """
-    at, now = (table.of(np.arange(float(table.size(0))), 0) for table in (PLAN, STATE))
-    rows = rows[:, None]
-    for begin, slot, value in (
-            (plan, at.kind, HOLD), (plan, at.pose, poses.reshape(-1, 16)),
-            (plan, at.begin, np.inf), (plan, at.event, np.inf), (plan, at.until, np.inf),
-            (plan, at.wakes, np.inf), (state, now.late, 0.0), (state, now.waits, 0.0),
-            (state, now.slow, 0.0), (state, now.is_open, 0.0), (state, now.went_back, 0.0)):
-        memory[rows, begin.start + slot.ravel().astype(int)] = value
+    for begin, table, names, value in (
+            (places[0], PLAN, ('pose',), poses.reshape(-1, 16)),
+            (places[0], PLAN, ('begin', 'event', 'until', 'wakes'), np.inf),
+            (places[0], PLAN, ('kind',), 0.0),  # HOLD and False are 0
+            (places[1], STATE, ('late', 'waits', 'slow', 'is_open', 'went_back'), 0.0)):
+        for name in names:
+            start, shape = table.shape_of(name, {})
+            at = begin + start - HEADER
+            memory[rows, at:at + prod(shape)] = value

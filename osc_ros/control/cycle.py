@@ -23,6 +23,7 @@ from osc_ros.compile.addresses import Integers
 from osc_ros.control.accepted import checked_override
 from osc_ros.control.blending import SetupBlending
 from osc_ros.control.compiled_law import CompiledLaw
+from osc_ros.control.data import RUN
 from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.limits.limiter import Limiter
 from osc_ros.control.model_error.command_model import CommandModel
@@ -67,11 +68,13 @@ class ControlCycle:
         # commands that wait with it: kind, task, start, name of the method, arguments
         self._deferred: list[tuple[str, str | None, float, str, tuple[Any, ...]]] = []
         self._setup.start(q)
-        self._blending, self._compensation = SetupBlending(robot.n), self._rest
+        self._run = RUN.new(n=robot.n)
+        self._blending, self._compensation = SetupBlending(self._run), self._rest
         self._observed = -math.inf
         self._posture = PostureSetPoint(robot, q)
+        self._leaving = PostureSetPoint(robot, q)  # of replaced settings with another leader
         self._is_placed = False  # becomes true in `hold`
-        self._memory = LawMemory(robot.n, robot.gravity)
+        self._memory = LawMemory(self._run, robot.gravity)
         self._memory.hold(q)
 
     @property
@@ -153,30 +156,30 @@ class ControlCycle:
     @property
     def has_ticked(self) -> bool:
         """Whether there was a tick since the last `hold`."""
-        return bool(self._memory.views[0].ticks[0])
+        return bool(self._run.ticks > 0)
 
     @property
     def period(self) -> float:
         """Mean time between the last states [s]; 0 before the second state."""
-        return float(self._memory.views[0].period[0])
+        return float(self._run.mean_period)
 
     @property
     def delay(self) -> float:
         """Delay from the stamp of a state to its torque [periods]; it bounds the gains."""
-        return float(self._memory.views[0].delay[0])
+        return float(self._run.delay)
 
     @delay.setter
     def delay(self, delay: float) -> None:
-        self._memory.views[0].delay[0] = delay
+        self._run.delay = delay
 
     @property
     def in_contact(self) -> bool:
         """Whether the caller knows of a contact; while True, the compensation is held."""
-        return bool(self._memory.views[0].in_contact[0])
+        return bool(self._run.in_contact)
 
     @in_contact.setter
     def in_contact(self, in_contact: bool) -> None:
-        self._memory.views[0].in_contact[0] = in_contact
+        self._run.in_contact = in_contact
 
     @property
     def speed_override(self) -> float:
@@ -189,15 +192,15 @@ class ControlCycle:
         at 100 %; targets without limits jump as at 100 %. InputError for another number.
 
         """
-        return 100.0 * float(self._memory.views[0].speed[0])
+        return 100.0 * float(self._run.speed_override)
 
     @speed_override.setter
     def speed_override(self, percent: float) -> None:
-        self._memory.views[0].speed[0] = 0.01 * checked_override(percent)
+        self._run.speed_override = 0.01 * checked_override(percent)
 
     def lasts(self, duration: float) -> float:
         """Duration [s] of a motion that takes `duration` [s] at full speed; inf at 0 %."""
-        speed = float(self._memory.views[0].speed[0])
+        speed = float(self._run.speed_override)
         return duration / speed if speed > 0.0 else math.inf if duration > 0.0 else 0.0
 
     @property
@@ -457,12 +460,11 @@ class ControlCycle:
 
         """
         found, blending = self._setup.unmodelled, self._blending
-        arrays = (*self._setup.state_arrays(), blending.friction.record, self._posture.record,
-                  *(() if found is None else found.state_arrays), blending.arrays[0],
-                  self._memory.record)
+        arrays = (*self._setup.state_arrays(), self._posture.record.slots,
+                  *(() if found is None else found.state_arrays), self._run.slots)
         if blending.replaced is None:
             return arrays
-        arrays += *blending.replaced.state_arrays(), blending.posture.record
+        arrays += *blending.replaced.state_arrays(), blending.posture.record.slots
         return tuple({id(one): one for one in arrays}.values())  # the setups may share some
 
     @property
@@ -494,23 +496,31 @@ class ControlCycle:
             generator.motions = one
         for posture, motion in zip(self._postures(), of_joints, strict=True):
             posture.use_motion(motion)
-        for setup in self._setups():
-            setup.put_constants()
         self._find_compensation(self._setup)
         if not compensates:
             self._compensation = self._rest
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
-        """The last two arrays of `tick_arrays.Given`, then all of `tick_arrays.LawArrays`."""
-        found = self._setup.unmodelled
-        return (self._blending.friction.record, self._posture.record,
-                *(UNOBSERVED if found is None else found.arrays), *self._blending.arrays,
-                self._memory.record)
+        """Posture and run of `tick_arrays.Given`, then all of `tick_arrays.LawArrays`."""
+        return self._arrays_of(self._setup, self._blending.other)
+
+    def _arrays_of(self, setup: CompiledLaw, other: Integers) -> tuple[NDArray[Any], ...]:
+        found = setup.unmodelled
+        return (self._posture.record.words, self._run.words,
+                *(UNOBSERVED if found is None else found.arrays), other)
+
+    def prepare_table(self, following: CompiledLaw, records: tuple[Array, ...]) -> None:
+        """Make the table that `table` returns after a change to `following`."""
+        before = self._setup
+        posture = (self._posture if following.settings.leader == before.settings.leader
+                   else self._leaving)
+        following.tick.table(before, lambda: self._arrays_of(
+            following, before.tick.alone(self._run, posture)), records)
 
     def note(self, solves: int) -> None:
         """Record that torques were computed for a state, and the number of solves."""
         setup = self._setup
-        setup.solver.note(solves, setup.settings.damping.length)
+        setup.solver.note(solves)
         self._find_compensation(setup)
 
     def _find_compensation(self, setup: CompiledLaw) -> None:
@@ -620,7 +630,8 @@ class ControlCycle:
         """Start to blend from tau (n,), the torques of the last tick, to the torques of a law."""
         before, posture = self._setup, self._posture
         if following.settings.leader != before.settings.leader:
-            posture = posture.copied()
+            posture = self._leaving
+            posture.take(self._posture)
             if before.settings.joints is not None:
                 posture.stop(before.joint_bounds)
             self._posture.hold(q.copy())

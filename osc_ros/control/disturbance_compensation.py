@@ -103,13 +103,14 @@ class DisturbanceCompensation:
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """Arrays of observer and compensation, in the order of `tick_arrays.LawArrays`."""
-        return *self.observer.arrays, *(
-            UNCOMPENSATED if self.compensation is None else self.compensation.records)
+        return *self.observer.arrays, (
+            UNCOMPENSATED if self.compensation is None else self.compensation.record.words)
 
     @property
     def state_arrays(self) -> tuple[NDArray[Any], ...]:
-        """`arrays` without the first two, which are constants of the robot."""
-        return self.arrays[2:]
+        """State of observer and compensation."""
+        kept = () if self.compensation is None else (self.compensation.record.slots,)
+        return self.observer.record.slots, *kept
 
     def forget(self) -> None:
         """Reset estimate and compensation to zero."""
@@ -144,7 +145,7 @@ class DisturbanceCompensation:
         if self.compensation is None:
             return self._none
         taken = self.compensation.leave_to_model(weight)
-        self.observer.external.views[1].torque[:] += taken
+        self.observer.record.torque[:] += taken
         return taken
 
     def observe(self, time: float, q: Array, qd: Array, tau: Array | None, effort: Array | None

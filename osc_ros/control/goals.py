@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control import joint_drive
+from osc_ros.control.accepted import bounded_twist, require_seconds, require_unit
 from osc_ros.control.cycle import ControlCycle
 from osc_ros.control.joint_drive import JointDrive, motion_bounds
 from osc_ros.control.limits.limits import LOWER, UPPER
@@ -32,7 +33,7 @@ from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.free import REFUSAL
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.kind import Kind
-from osc_ros.control.tasks.task import NO_ROTATION, pose, Task
+from osc_ros.control.tasks.task import AXIS_NAMES, NO_ROTATION, pose, Task
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError
 
@@ -69,9 +70,12 @@ class CommandedCycle(ControlCycle):
 
     def _is_early(self, task: str | None = None) -> bool:
         """Whether a command for the settings that wait must wait with them."""
-        present = self._setup.settings
-        return self.waits and (present.leader != self.settings.leader or task is not None
-                               and task not in (one.name for one in present.tasks))
+        if not self.waits:
+            return False
+        present, wanted = self._setup.settings, self._commanded(task).task
+        # an axis that becomes one of motion stays where it is: it would drop the command
+        return present.leader != self.settings.leader or (wanted.name, wanted.axes) not in (
+            (one.name, one.axes) for one in present.tasks)
 
     def _defer(self, what: str, start: float, task: str | None, name: str, *arguments: Any
                ) -> None:
@@ -159,9 +163,9 @@ class CommandedCycle(ControlCycle):
         ------
         InputError
             A path that exceeds the speed or acceleration limits of the task's target (unless their
-            `too_fast` is 'slow': then it takes longer), or leaves the workspace box; an invalid
-            pose; an unknown task; the position of the arm is unknown (no `hold`, no tick); free
-            drive.
+            `too_fast` is 'slow': then it takes longer), or leaves the workspace box; a twist of
+            more than 3 times these speeds; an invalid pose; an unknown task; the position of the
+            arm is unknown (no `hold`, no tick); free drive.
 
         """
         level = self._commanded(task)
@@ -171,7 +175,9 @@ class CommandedCycle(ControlCycle):
             raise InputError('start is nan: give a time [s], or none for now')
         if isinstance(motion, Path):
             motion = path_within(motion, limits)
-        elif not isinstance(motion, TwistGoal):
+        elif isinstance(motion, TwistGoal):
+            bounded_twist(motion.twist, limits)  # refuses another unit
+        else:
             motion = _hold(motion, level.task.kind)
         if self._is_early(task):
             self._defer('motion', start, task, 'follow', motion, start, task)
@@ -275,13 +281,15 @@ class CommandedCycle(ControlCycle):
         Raises
         ------
         InputError
-            Not six finite numbers; an entry that is not 0 along an axis without force control; an
-            unknown task; the position of the arm is unknown (no `hold`, no tick); free drive.
+            Not six finite numbers; an entry that is not 0 along an axis without force control; a
+            wrench in base axes that needs more torque than the limit of a joint; an unknown task;
+            the position of the arm is unknown (no `hold`, no tick); free drive.
 
         """
         level = self._commanded(task)
         self._require_ready()
         wanted = checked_wrench(wrench, level.task)
+        self._require_torque(wanted, level.task)
         if self.waits:
             self._defer('wrench', -math.inf, task, 'set_wrench', wanted, task)
         else:
@@ -396,7 +404,8 @@ class CommandedCycle(ControlCycle):
         goal : (n,) [rad, m]
             NaN: this joint keeps its last goal.
         duration : float, optional
-            Duration [s]; a shorter one than possible is prolonged.
+            Duration [s]; a shorter one than possible is prolonged; for a long one see
+            `follow_joints`.
         speed : float or (n,), optional
             Largest speed of the joints [rad/s, m/s]; default, and for NaN: `JointDrive.speed`. The
             velocity limits hold in any case.
@@ -412,6 +421,8 @@ class CommandedCycle(ControlCycle):
         if duration is not None and not 0.0 < duration <= LONGEST:
             raise InputError(f'duration {duration}: must be more than 0, at most {LONGEST:g}')
         wanted, fastest = self.require_joint_goal(goal, speed, self._posture.wanted)
+        if duration is not None:
+            require_seconds(duration, np.abs(wanted - self._posture.wanted))
         bounds = motion_bounds(self.settings.limits, drive, fastest)
         if self._is_early():
             self._defer('joints', -math.inf, None, 'move_joints', np.array(goal), duration, speed)
@@ -438,12 +449,11 @@ class CommandedCycle(ControlCycle):
             raise InputError(f'speed {fastest.tolist()}: it must be {SLOWEST:g} or more, one '
                              f'number or {robot.n}, one for each joint')
         most = self.settings.limits.velocity
-        for i in np.flatnonzero(fastest > TOO_FAST * most)[:1].tolist():
-            given = float(np.broadcast_to(fastest, most.shape)[i])
-            hint = '' if robot.prismatic[i] or np.radians(given) > most[i] else (
-                f' (degrees in a second? Then it is {np.radians(given):.3g} rad/s)')
-            raise InputError(f"speed {given:g} of joint '{robot.joint_names[i]}': it must be at "
-                             f'most {most[i]:.3g}, its limit{hint}')
+        for name, given, limit, is_prismatic in zip(
+                robot.joint_names, np.broadcast_to(fastest, most.shape).tolist(), most.tolist(),
+                robot.prismatic):
+            require_unit(f"speed of joint '{name}'", given, limit,
+                         'm/s' if is_prismatic else 'rad/s', TOO_FAST)
         return wanted, fastest
 
     def follow_joints(self, times: ArrayLike, positions: ArrayLike,
@@ -466,17 +476,24 @@ class CommandedCycle(ControlCycle):
         Raises
         ------
         InputError
-            Shapes that do not fit, times that do not increase, numbers that are not finite; a
+            Shapes that do not fit, times that do not increase, numbers that are not finite; more
+            than 10 minutes at less than 1 mrad/s and 1 mm/s on average, likely milliseconds; a
             motion that leaves a position limit or exceeds a velocity limit, also between the
             points; no joint drive; the position of the arm is unknown.
 
         """
         self._require_joints()
+        state, wanted = self.joint_set_point
         if np.shape(times) == np.shape(positions)[:1] == (1,) and (
                 velocities is accelerations is None):
-            return self.reach_joints(float(np.ravel(times)[0]), np.asarray(positions)[0])
-        return self.follow_joint_path(self.joint_path(
-            *self.joint_set_point, times, positions, velocities, accelerations))
+            [goal], [duration] = np.asarray(positions), np.asarray(times, dtype=np.float64)
+            held = goal_positions(_held([goal], wanted)[0], self.robot, 'goal')
+            require_seconds(duration, np.abs(held - state[0]))
+            return self.reach_joints(float(duration), goal)
+        motion = self.joint_path(state, wanted, times, positions, velocities, accelerations)
+        require_seconds(motion.duration, np.abs(np.diff(
+            _held(positions, wanted), axis=0, prepend=state[:1])).sum(axis=0))
+        return self.follow_joint_path(motion)
 
     @property
     def joint_set_point(self) -> tuple[Array, Array]:
@@ -576,6 +593,20 @@ class CommandedCycle(ControlCycle):
         self._require_placed()
         return drive
 
+    def _require_torque(self, wrench: Array, task: Task) -> None:
+        """Raise InputError if the last posture needs more than a joint's torque for a wrench."""
+        setup = self._setup
+        for level, i in zip(setup.levels, setup.at):
+            if level.task.name == task.name and not task.frame:
+                torque = np.abs(setup.J[6 * i:6 * i + 6].T @ wrench)
+                share = torque / setup.settings.limits.effort
+                if share[k := int(np.argmax(share))] > 1.0:
+                    raise InputError(
+                        f'wrench {wrench.tolist()} needs a torque of {torque[k]:.3g} at '
+                        f"'{setup.robot.joint_names[k]}', whose limit is "
+                        f'{setup.settings.limits.effort[k]:.3g}: give at most '
+                        f'{1.0 / share[k]:.2g} of it')
+
     def _require_ready(self) -> None:
         if self.settings.free is not None:
             raise InputError(REFUSAL)
@@ -613,9 +644,11 @@ def checked_wrench(wrench: ArrayLike, task: Task) -> Array:
     """Return a wrench (6,) for a task, see `CommandedCycle.set_wrench`; else raise InputError."""
     wanted = _wrench(wrench)
     for k in np.flatnonzero(wanted * (1.0 - task.along('force'))).tolist():
+        more = (f": make it one of force, by arm.axes({AXIS_NAMES[k]}='force'), Task.axes, or the "
+                f"parameter {'translation' if k > 2 else 'rotation'}.axes"
+                if task.kind.axes is None else f' for a task of kind {task.kind.name}')
         raise InputError(f"wrench {wanted.tolist()} of task '{task.name}': axis {k} is one of "
-                         f"{task.axes[k]}, where it must be 0 (the axes are "
-                         f"{', '.join(task.axes)})")
+                         f'{task.axes[k]}, where it must be 0{more}')
     return wanted
 
 

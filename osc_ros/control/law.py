@@ -135,7 +135,7 @@ class Law(CommandedCycle):
                 setup.start(np.zeros(robot.n))
                 is_same = settings.leader == before.settings.leader
                 law._blending.replaced, law._blending.posture = before, (
-                    law._posture if is_same else law._posture.copied())
+                    law._posture if is_same else law._leaving)
                 law._setup = setup
             for level, k in zip(setup.levels, own, strict=True):
                 level.generator = generators.setdefault(k, level.generator)
@@ -246,7 +246,7 @@ class Law(CommandedCycle):
             places = Places(self.state_arrays())
             places.store(np.empty(places.size, dtype=np.int64))
         self.hold(self.posture)
-        self._memory.time = self._observed = -math.inf
+        self._run.tick_time = self._observed = -math.inf
 
     def require_holding(self, q: ArrayLike) -> None:
         """
@@ -336,8 +336,10 @@ class Law(CommandedCycle):
         `CompiledLaw.precomputed` of the original, this takes a third of the time.
 
         """
-        return CompiledLaw(robot, settings.with_limits_of(robot), self._method, self._workers,
-                           self._setup, precomputed)
+        found = CompiledLaw(robot, settings.with_limits_of(robot), self._method, self._workers,
+                            self._setup, precomputed)
+        found.tick.alone(self._run, self._posture)
+        return found
 
     def use_setup(self, following: CompiledLaw, commands: bool = True) -> None:
         """

@@ -22,7 +22,6 @@ from osc_ros.dynamics.contract.method import DONE, Method
 from osc_ros.dynamics.contract.plan import Plan, Workers
 from osc_ros.dynamics.contract.task_state import TaskState, Tip
 from osc_ros.dynamics.methods import method_of
-from osc_ros.dynamics.priority.level_row import ACTIVATION, U
 from osc_ros.dynamics.priority.priority import Priorities
 from osc_ros.errors import InputError
 from osc_ros.model.assembly import names
@@ -209,7 +208,7 @@ class OperationalSpace(Batches):
         u = finite_array('u', u, self._task)
         tip = self.outward(q, qd, tau_null, posture_acceleration)
         solver, J = self._solver
-        solver.rows[:, U:U + 6] = u.reshape(-1, 6)
+        solver.d.level_u[:] = u.reshape(-1, 6)
         return self.inward(solver.solve(
             self.jacobian(J), np.ascontiguousarray(tip.Lambda_inv),
             np.ascontiguousarray(tip.a0), damping), out)
@@ -219,7 +218,7 @@ class OperationalSpace(Batches):
         """Solver for `torque` with damping, one level of six axes per tip; and memory for J."""
         tips = len(self.robot.tips)
         solver = Priorities(range(tips), tips, self.robot.n)
-        solver.rows[:, ACTIVATION:ACTIVATION + 6] = 1.0
+        solver.d.level_activation[:] = 1.0
         return solver, np.empty((*self._task, self.robot.n))
 
     def outward(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None = None,

@@ -126,6 +126,11 @@ class Setting:
         return self.of if isinstance(self.default, tuple) else type(self.default)
 
     @property
+    def unit(self) -> str:
+        """Unit in the description; empty if there is none."""
+        return self.description.partition('[')[2].partition(']')[0]
+
+    @property
     def accepted(self) -> str:
         """Description of the accepted values."""
         kind = self.kind
@@ -201,7 +206,8 @@ class Setting:
 
     def _refusal(self, value: Any) -> InputError:
         value = value.tolist() if hasattr(value, 'tolist') else value
-        return InputError(f"parameter '{self.name}' is {value!r}: must be {self.accepted}")
+        return InputError(f"parameter '{self.name}' is {value!r}: must be {self.accepted}"
+                          + (f' [{self.unit}]' if self.unit else ''))
 
 
 def _number(text: Any) -> float:

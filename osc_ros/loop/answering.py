@@ -10,18 +10,25 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import answer_at, entry_of, sense_at, step_at, watch_at
-from osc_ros.compile.compiled import inlined, kernel, lock, plain, unlocked, view
-from osc_ros.control.model_error.contact import CONTACT, NOT_TOUCHED
+from osc_ros.compile.addresses import entry_of, sense_at, step_at
+from osc_ros.compile.compiled import inlined, kernel, lock, unlocked, view
+from osc_ros.control.data import WAITS
+from osc_ros.control.model_error.contact import NOT_TOUCHED
 from osc_ros.control.safety.answered import (
     ANSWER,
+    answered_stamp,
     Answers,
-    doubts_clock,
     UNASKED,
     WATCH_PERIOD,
 )
-from osc_ros.control.safety.safety import CHANGED, ENDS, gate_views, NEEDED, REJECTED
-from osc_ros.control.safety.tables import CAUSES, GATE, GATE_RESULT, SAMPLE, SILENT, TORQUE, WAITS
+from osc_ros.control.safety.safety import (
+    answer_at,
+    CHANGED,
+    ENDS,
+    NEEDED,
+    REJECTED,
+    watch_at,
+)
 from osc_ros.control.step.step import example_table, sense, step
 from osc_ros.control.step.tick_arrays import given_in, guarded_in
 from osc_ros.dynamics.algebra.vectors import assign
@@ -31,103 +38,89 @@ Integers = NDArray[np.int64]
 
 ROWS = 16  # number of answered states after which Python must process their records
 
-_views, _sample_views = ANSWER.views, SAMPLE.views
-_fault_views, _torque_views = GATE_RESULT.only('count', 'faults'), TORQUE.views
-_cause_views = CAUSES.only('cause', 'reaction', 'watches')
-_newest_views, _met_views = GATE.only('time', 'came'), CONTACT.only('value')
-
 
 @inlined
-def _put_acting(state, at, n):
+def _put_acting(d, at):
     """Write the active cause, its reaction, and the time since its watchdog had an input [s]."""
-    causes = _cause_views(state, n)
-    number = int(causes.cause[0])
-    at.acting[0], at.acting[1] = number, causes.reaction[0]
-    at.acting[2] = causes.watches[number, SILENT] if number >= 0 else 0.0
+    at.cause, at.reaction = d.cause, d.reaction
+    at.silent = d.silent[d.cause] if d.cause >= 0 else 0.0
 
 
 @inlined
-def put_answer(entry, table, at, n):
+def put_answer(entry, table, at):
     """
     Answer the state of a record by `step`; write the results to the record; return step's code.
 
-    `entry` is the address of `osc_ros.control.step.step.step`; `at` are views of ANSWER, of which
-    `time`, `q`, `qd`, `effort` and `now` are read; n joints. The caller writes `done`, and calls
+    `entry` is the address of `osc_ros.control.step.step.step`; `at` is a record ANSWER, of which
+    `time`, `q`, `qd`, `effort` and `now` are read. The caller writes `done`, and calls
     `put_touch` unless the code is REJECTED. `tau` is NaN if there are no torques to send.
 
     """
-    guarded = guarded_in(table)
-    sample, found = _sample_views(guarded.sample, n), _torque_views(guarded.result, n)
-    sample.time[0], sample.now[0] = at.time[0], at.now[0]
-    assign(sample.q, at.q)
-    assign(sample.qd, at.qd)
-    assign(sample.effort, at.effort)
-    code = step_at(entry, table, at.tau)
-    at.accepted[0] = gate_views(guarded.state, n).time[0]
-    gate = _fault_views(guarded.result, n)
-    _put_acting(guarded.state, at, n)
-    at.code[0], at.count[0] = code, gate.count[0]
-    for k in range(int(gate.count[0])):
-        assign(at.faults[k], gate.faults[k])
-    at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], found.asks[0]
-    assign(at.tau, found.tau)
+    d = guarded_in(table).d
+    d.sample_time, d.now = at.time, at.now
+    assign(d.sample_q, at.q)
+    assign(d.sample_qd, at.qd)
+    assign(d.sample_effort, at.effort)
+    code = step_at(entry, (table, at.tau))
+    _put_acting(d, at)
+    at.accepted, at.code, at.fault_count = d.time, code, d.fault_count
+    for k in range(d.fault_count):
+        assign(at.faults[k], d.faults[k])
+    at.touch, at.has_changed, at.asks = d.touch, d.has_changed, d.asks
+    assign(at.tau, d.tau)
     if code != REJECTED:
-        assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))
-        assign(at.error, found.error)
-        assign(at.F, found.F)
+        assign(view(at.pose, 0, (16,)), view(d.tip_pose, 0, (16,)))
+        assign(at.error, d.tip_error)
+        assign(at.F, d.tip_F)
     return code
 
 
 @inlined
-def put_watch(watch_entry, answer_entry, table, at, n):
+def put_watch(watch_entry, answer_entry, table, at):
     """
     Find the reaction, and its torques, if no state has come: the compiled `Engine.watch`.
 
     The entries are the addresses of `watch` and `answer` of `osc_ros.control.safety.safety`; `at`
-    are views of ANSWER, of which `now` is read. The caller writes `done`. Returns the code of
+    is a record ANSWER, of which `now` is read. The caller writes `done`. Returns the code of
     `watch`.
 
     """
-    given, guarded, now = given_in(table), guarded_in(table), at.now[0]
-    found = watch_at(watch_entry, guarded.plan, guarded.state, now, WATCH_PERIOD)
-    at.code[0], at.changed[0] = UNASKED, found & CHANGED
-    at.touch[0], at.count[0] = NOT_TOUCHED, 0.0
-    at.asks[0] = WAITS if found & ENDS else 0.0
-    _put_acting(guarded.state, at, n)
-    gate = _newest_views(guarded.state, n)
-    at.accepted[0], at.arrived[0] = gate.time[0], gate.came[0]
-    for i in range(n):
+    given, (m, d, _), now = given_in(table), guarded_in(table), at.now
+    found = watch_at(watch_entry, (m, d, now, WATCH_PERIOD))
+    _put_acting(d, at)
+    at.code, at.has_changed = UNASKED, found & CHANGED != 0
+    at.touch, at.fault_count, at.asks = NOT_TOUCHED, 0, WAITS if found & ENDS else 0
+    at.accepted, at.arrived = d.time, d.came
+    for i in range(at.n):
         at.tau[i] = np.nan
     if found & NEEDED:
-        answer_at(answer_entry, (given.model, given.model_numbers, given.model_room, guarded.plan,
-                                 guarded.state, guarded.result, now, view(at.tau, 0, (0,))))
-        assign(at.tau, _torque_views(guarded.result, n).tau)
+        answer_at(answer_entry, (given.model, given.model_numbers, given.model_room, m, d, now,
+                                 view(at.tau, 0, (0,))))
+        assign(at.tau, d.tau)
     return found
 
 
 @inlined
-def put_touch(entry, table, at, n):
+def put_touch(entry, table, at):
     """Detect a contact by `sense` of `control.step.step`, after the torques have been sent."""
-    at.touch[0] = sense_at(entry, table)
-    at.met[0] = _met_views(guarded_in(table).contact, n).value[0]
+    at.touch = sense_at(entry, (table,))
+    at.met = guarded_in(table).contact.value
 
 
 @kernel
-def answer(entry, table, row, n):
-    """Call `put_answer` with a row of ANSWER; return whether torques must be sent."""
-    at = _views(row, n)
-    put_answer(entry, table, at, n)
+def answer(entry, table, at):
+    """Call `put_answer`; return whether torques must be sent."""
+    put_answer(entry, table, at)
     return np.isfinite(at.tau[0])
 
 
 @kernel
-def is_done(entry, table, row, n):
+def is_done(entry, table, at):
     """Detect a contact after the torques were sent; return whether Python need not do anything."""
-    at = _views(row, n)
-    if at.code[0] == REJECTED:
+    if at.code == REJECTED:
         return False
-    put_touch(entry, table, at, n)
-    return at.count[0] == 0.0 and at.touch[0] == NOT_TOUCHED and at.asks[0] == 0.0
+    put_touch(entry, table, at)
+    return at.fault_count == 0 and at.touch == NOT_TOUCHED and at.asks == 0
 
 
 class Answering:
@@ -136,8 +129,8 @@ class Answering:
     def __init__(self, n: int) -> None:
         _compile()
         self._n, self._entry, self._sense, self._count = n, entry_of(step), entry_of(sense), 0
-        self._rows = np.zeros((ROWS, ANSWER.size(n)))
-        self._at = [ANSWER.of(row, n) for row in self._rows]
+        self._rows = np.array([ANSWER.new(n=n).words] * ROWS)
+        self._at = [ANSWER.of(row) for row in self._rows]
 
     @property
     def is_full(self) -> bool:
@@ -155,19 +148,17 @@ class Answering:
 
         """
         at = self._at[self._count]
-        at.time[0], at.q[:], at.qd[:], (at.sec[0], at.nanosec[0]), at.arrived[0] = state
+        at.time, at.q[:], at.qd[:], (at.sec, at.nanosec), at.arrived = state
         at.effort[:] = np.nan if effort is None else effort
-        at.now[0] = at.done[0] = now
-        has_torques = answer(self._entry, table, self._rows[self._count], self._n)
+        at.now = at.done = now
+        has_torques = answer(self._entry, table, at)
         self._count += 1
         return at.tau if has_torques else None
 
     @property
     def answered_stamp(self) -> tuple[int, int] | None:
         """Stamp of the newest answered state; None if its clock is in doubt (`doubts_clock`)."""
-        at = self._at[self._count - 1]
-        return (None if plain(doubts_clock)(at.code[0], at.faults, at.count[0])
-                else (int(at.sec[0]), int(at.nanosec[0])))
+        return answered_stamp(self._at[self._count - 1])
 
     def is_plain(self, table: Integers, done: float) -> bool:
         """
@@ -176,8 +167,9 @@ class Answering:
         Return whether Python need not do anything for the state before the next one.
 
         """
-        self._at[self._count - 1].done[0] = done
-        return bool(is_done(self._sense, table, self._rows[self._count - 1], self._n))
+        at = self._at[self._count - 1]
+        at.done = done
+        return bool(is_done(self._sense, table, at))
 
     def take_answers(self) -> Answers | None:
         """
@@ -193,9 +185,9 @@ class Answering:
 @cache
 def _compile() -> None:
     """Compile or load the kernels once per process; other argument types then raise TypeError."""
-    table, row = example_table(), ANSWER.zeros(1)
+    table, at = example_table(), ANSWER.new(n=1)
     with unlocked():
-        answer(entry_of(step), table, row, 1)
-        is_done(entry_of(sense), table, row, 1)
+        answer(entry_of(step), table, at)
+        is_done(entry_of(sense), table, at)
     lock(answer)
     lock(is_done)

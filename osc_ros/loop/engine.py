@@ -17,9 +17,21 @@ from numpy.typing import NDArray
 from osc_ros.compile.addresses import Integers
 from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.compiled_law import CompiledLaw
+from osc_ros.control.data import D, LAW_D, LAW_M, M, PLANS, RUN, WAITS
 from osc_ros.control.law import Law
+from osc_ros.control.limits.near_rows import CLEARANCE
+from osc_ros.control.model_error import contact
 from osc_ros.control.model_error.contact import ContactSense, NOT_TOUCHED
-from osc_ros.control.safety.answered import Answered, Answers, UNASKED
+from osc_ros.control.model_error.disturbance import COMPENSATION
+from osc_ros.control.model_error.observer import OBSERVER
+from osc_ros.control.safety.answered import (
+    Answered,
+    answered_stamp,
+    Answers,
+    is_sent,
+    stamp_of,
+    UNASKED,
+)
 from osc_ros.control.safety.safety import HOLDS, REJECTED, STOPPED
 from osc_ros.control.safety.sample import CLOCK_STEPS
 from osc_ros.control.safety.stopping import LAW, SOURCES
@@ -33,7 +45,8 @@ from osc_ros.control.safety.supervision import (
     TOO_NEAR,
 )
 from osc_ros.control.safety.supervisor import Supervisor
-from osc_ros.control.safety.tables import PLANS, WAITS
+from osc_ros.control.setpoint.motion import PLAN, STATE
+from osc_ros.control.setpoint.posture import SET_POINT
 from osc_ros.control.setpoint.stamps import OLDEST
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import TASKS
@@ -57,6 +70,8 @@ WAITS_TEXT = 'a change of settings waits for the end of the one before'
 # slower arm is not judged, because it may be putting the payload down.
 ABSENT, FAST = 0.5, 0.3
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
+TABLES = [one.digest for one in (M, D, LAW_M, LAW_D, RUN, OBSERVER, COMPENSATION, contact.CONTACT,
+                                 SET_POINT, PLAN, STATE, CLEARANCE)]  # of a checkpoint
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
 
@@ -127,7 +142,9 @@ class Engine:
         self.q = self.qd = np.zeros(0)
         self.time, self.stamp = 0.0, (0, 0)
         self._send, self._post, self._answering = send, post, Answering(law.robot.n)
-        self._copies, self._records = Copies(), (*self.guard.records, self.touch.record)
+        self._copies = Copies()
+        self._guarded = self.guard.m.words, self.guard.d.words, self.touch.record.words
+        self._tables = np.array(TABLES)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
 
     def attach_journal(self, journal: Journal) -> None:
@@ -158,7 +175,7 @@ class Engine:
             raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: give"
                              ' those of the law')
         engine.guard = Supervisor(robot, engine.law, supervision, engine._on_change)
-        engine._records = *engine.guard.records, engine.touch.record
+        engine._guarded = engine.guard.m.words, engine.guard.d.words, engine.touch.record.words
         vars(engine).update({name: found.values[name] for name in VALUES})
         if engine.mode != IDLE or engine.q.size:
             for name in ('q', 'qd', 'effort'):
@@ -169,6 +186,8 @@ class Engine:
                 if isinstance(one, PoseGoal):
                     float_array('pose', one.pose, (4, 4))
         load(engine.state_arrays(), found.sizes, found.row)
+        if engine._tables.tolist() != TABLES:
+            raise InputError('a state of records with other slots: give one of this version')
         engine.law.remembered, engine.touch.until = found.remembered, until
         engine.guard.texts = texts
         return engine
@@ -217,6 +236,10 @@ class Engine:
         self.mode, self.is_last = ACTIVE, False
         self._expect_targets()
         self.expect_obstacles()
+
+    def prepare_setup(self, setup: CompiledLaw) -> None:
+        """Do the part of `use_setup` that changes nothing; compiled code may answer states."""
+        self.law.prepare_table(setup, self._guarded)
 
     @journaled
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
@@ -345,8 +368,8 @@ class Engine:
                     self._report(done[i])
             return self._process_answer(done[-1])
         one = done[0]
-        if one.is_sent:
-            self._note_command(one.tau, one.answered_stamp)
+        if is_sent(one):
+            self._note_command(one.tau, answered_stamp(one))
         if self.journal is None:
             return self._process_answer(one)
         return self.journal.record_answer(one, partial(self._process_answer, one))
@@ -355,7 +378,8 @@ class Engine:
         is_valid = done.code not in (UNASKED, REJECTED)
         self.guard.explain(done)
         if is_valid:
-            self._take(done.accepted, done.q, done.qd, done.stamp, done.arrived, done.effort)
+            self._take(float(done.accepted), done.q, done.qd, stamp_of(done), float(done.arrived),
+                       done.effort)
             self._note_touch(done)
         if is_valid and done.code < REJECTED:
             try:
@@ -384,11 +408,12 @@ class Engine:
         if not self.acts:
             return None
         self._use_contact()
-        return self.law.table(self._records)
+        return self.law.table(self._guarded)
 
     def state_arrays(self) -> tuple[Array, ...]:
         """Return the arrays on which the next torque depends, see `Law.state_arrays`."""
-        return *self.law.state_arrays(), *self._records
+        return (*self.law.state_arrays(), self.guard.m.slots, self.guard.d.slots,
+                self.touch.record.slots, self._tables)
 
     def _use_contact(self) -> None:
         """Set the thresholds of contacts; none in free drive, where the user pushes the arm."""
@@ -436,7 +461,9 @@ class Engine:
             self.guard.reset_timeout(STALE_TARGET, self.law.lasts(left))
 
     def _report(self, done: Answered) -> None:
-        self._post('report', done.stamp, done.pose.copy(), done.error.copy(), done.F.copy(),
+        # in a joint drive the set-point of the tip does not lead
+        error = done.error.copy() if self.law.settings.joints is None else 0.0 * done.error
+        self._post('report', stamp_of(done), done.pose.copy(), error, done.F.copy(),
                    self.law.external_report(), self.law.twist)
 
     @journaled

@@ -27,7 +27,14 @@ from numpy.typing import NDArray
 
 from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.compiled_law import CompiledLaw
-from osc_ros.control.safety.answered import Answered, Answers, UNASKED, WATCH_PERIOD
+from osc_ros.control.safety.answered import (
+    Answered,
+    Answers,
+    is_sent,
+    stamp_of,
+    UNASKED,
+    WATCH_PERIOD,
+)
 from osc_ros.errors import InputError
 from osc_ros.loop.packing import packed, unpacked
 
@@ -293,8 +300,8 @@ class Journal:
         name, readings = 'watch', [done.now]
         if done.code != UNASKED:
             name, arguments = 'respond', (
-                done.time, done.q, done.qd, done.stamp, done.arrived, done.effort)
-            if done.is_sent:
+                done.time, done.q, done.qd, stamp_of(done), done.arrived, done.effort)
+            if is_sent(done):
                 readings.append(done.done)
         return self.record(name, arguments, call, readings, renews=False)
 

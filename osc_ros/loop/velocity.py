@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, kernel
-from osc_ros.compile.record import Recorded, Slot, Table
+from osc_ros.compile.addresses import types, VECTOR
+from osc_ros.compile.compiled import entry, inlined, kernel
+from osc_ros.compile.record_type import Slot, Table
+from osc_ros.control.data import ESTIMATE
 from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position, WINDOW
 from osc_ros.control.safety.sample import continuous_joints, JUMP_FACTOR
-from osc_ros.control.safety.tables import ESTIMATE
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -27,102 +26,100 @@ BACK = -1.0  # a stamp that goes back further means that the clock was changed [
 BLEND_TIME = 0.05  # duration of the change from one source of velocities to the other [s]
 REPEATED = 10  # with this many new positions in a row but the same stamp, the stamps are unusable
 
-_MEASURED, _ESTIMATED, _AUTO = map(float, range(3))  # the modes, in the order of SOURCES
+_MEASURED, _ESTIMATED, _AUTO = range(3)  # the modes, in the order of SOURCES
 # Results of `find_velocity`: velocities were written; too few positions; measured velocities are
 # missing; stamps do not advance; the source would change although `may_change` is False.
 FOUND, TOO_FEW, MISSING, STANDING, CHANGES = range(5)
 
 VELOCITY = Table(
     'Velocity',
-    Slot('mode', (1,), '', 'index of the mode in `SOURCES`'),
+    Slot('mode', (), '', 'index of the mode in `SOURCES`', int),
     Slot('fastest', ('n',), 'rad/s, m/s', 'velocity limits of the joints'),
-    Slot('turns', ('n',), '', '1 for a continuous joint'),
+    Slot('turns', ('n',), '', 'whether the joint is continuous', bool),
     *ESTIMATE,
-    Slot('repeated', (1,), '', 'number of different positions in a row with the newest stamp'),
+    Slot('repeated', (), '', 'number of different positions in a row with the newest stamp', int),
     Slot('used', (2,), '', 'source of the velocities: index in `SOURCES`; here and below, the '
-         'first row is of the last state, the second one of the state before'),
-    Slot('is_known', (2,), '', '1 if there are velocities'),
+         'first row is of the last state, the second one of the state before', int),
+    Slot('is_known', (2,), '', 'whether there are velocities', bool),
     Slot('qd', (2, 'n'), 'rad/s, m/s', 'the velocities'),
-    Slot('fades', (2,), '', '1 while the difference of the sources fades'),
+    Slot('fades', (2,), '', 'whether the difference of the sources fades', bool),
     Slot('began', (2,), 's', 'stamp of the last change of the source'),
     Slot('away', (2, 'n'), 'rad/s, m/s', 'velocities of the source before, less those of '
          'the new one, at that change'))
 
-_views = VELOCITY.views
-
 
 @inlined
-def _add(at, time, q):
+def _add(d, time, q):
     """Store positions with their stamp; return False if the arm moves but stamps stand still."""
-    row, dt = int(at.newest[0]), 1.0
-    if at.kept[0] > 0.0:
-        dt = time - at.times[row]
+    row, dt = d.fit_newest, 1.0
+    if d.fit_count > 0:
+        dt = time - d.fit_times[row]
     if dt == 0.0:
         is_same = True
-        for i in range(len(q)):
-            is_same = is_same and q[i] == at.positions[row, i]
+        for i in range(d.n):
+            is_same = is_same and q[i] == d.fit_q[row, i]
         if not is_same:
-            at.repeated[0] += 1.0
-        return is_same or at.repeated[0] < REPEATED
+            d.repeated += 1
+        return is_same or d.repeated < REPEATED
     if dt < BACK:
-        forget_positions(at)
+        forget_positions(d)
     elif dt > 0.0:
-        at.repeated[0] = 0.0
+        d.repeated = 0
     else:
         return True
-    put_position(at, at, time, q)
+    put_position(d, d, time, q)
     return True
 
 
 @inlined
-def _takes_measured(at, measured):
+def _takes_measured(d, measured):
     """Whether to use the measured velocities (n,) of a state; they are (0,) if there are none."""
-    return len(measured) > 0 and at.mode[0] != _ESTIMATED
+    return len(measured) > 0 and d.mode != _ESTIMATED
 
 
 @inlined
-def _left(at, time):
+def _left(d, time):
     """Remaining fraction, 1 to 0, of the velocity difference at the last change of the source."""
-    x = (time - at.began[0]) / BLEND_TIME
-    if at.fades[0] == 0.0 or not 0.0 <= x < 1.0:
-        at.fades[0] = 0.0
+    x = (time - d.began[0]) / BLEND_TIME
+    if d.fades[0] == 0 or not 0.0 <= x < 1.0:
+        d.fades[0] = 0
         return 0.0
     return 1.0 - x * x * (3.0 - 2.0 * x)
 
 
 @inlined
-def _begin_fade(at, time, away, is_known):
+def _begin_fade(d, time, away, is_known):
     """
     Begin to fade out a difference (n,) of two sources, unless it is implausibly large.
 
     Fading an implausible velocity would hide it from the supervisor.
 
     """
-    for i in range(len(away)):
-        is_known = is_known and np.abs(away[i]) <= JUMP_FACTOR * at.fastest[i]
-    at.fades[0], at.began[0] = 1.0 if is_known else 0.0, time
-    assign(at.away[0], away)
+    for i in range(d.n):
+        is_known = is_known and np.abs(away[i]) <= JUMP_FACTOR * d.fastest[i]
+    d.fades[0], d.began[0] = 1 if is_known else 0, time
+    assign(d.away[0], away)
 
 
 @inlined
-def _change(at, time, measured):
-    is_known, left = at.is_known[0] > 0.0 and put_estimate(at, at, WINDOW), _left(at, time)
-    for i in range(len(measured)):
-        at.estimate[i] += left * at.away[0, i] - measured[i]
-    _begin_fade(at, time, at.estimate, is_known)
+def _change(d, time, measured):
+    is_known, left = d.is_known[0] != 0 and put_estimate(d, d, WINDOW), _left(d, time)
+    for i in range(d.n):
+        d.estimate[i] += left * d.away[0, i] - measured[i]
+    _begin_fade(d, time, d.estimate, is_known)
 
 
 @inlined
-def _copy_row(at, to, of):
+def _copy_row(d, to, of):
     """Copy row `of` to row `to`, in the slots that have two rows."""
-    at.used[to], at.is_known[to] = at.used[of], at.is_known[of]
-    at.fades[to], at.began[to] = at.fades[of], at.began[of]
-    assign(at.qd[to], at.qd[of])
-    assign(at.away[to], at.away[of])
+    d.used[to], d.is_known[to] = d.used[of], d.is_known[of]
+    d.fades[to], d.began[to] = d.fades[of], d.began[of]
+    assign(d.qd[to], d.qd[of])
+    assign(d.away[to], d.away[of])
 
 
 @kernel
-def find_velocity(record, time, q, measured, may_change, qd):
+def find_velocity(d, time, q, measured, may_change, qd):
     """
     Write the velocities of a state; return FOUND, or the reason why there are none.
 
@@ -130,8 +127,7 @@ def find_velocity(record, time, q, measured, may_change, qd):
 
     Parameters
     ----------
-    record : array
-        A record of VELOCITY.
+    d : record of VELOCITY
     time : float
         Stamp of the state [s].
     q, measured : (n,)
@@ -141,50 +137,49 @@ def find_velocity(record, time, q, measured, may_change, qd):
     qd : (n,), written [rad/s, m/s]
 
     """
-    at = _views(record, len(q))
-    if at.mode[0] == _MEASURED and len(measured) == 0:
+    if d.mode == _MEASURED and len(measured) == 0:
         return MISSING
-    is_measured = _takes_measured(at, measured)
-    is_other = is_measured != (at.used[0] == _MEASURED)
+    is_measured = _takes_measured(d, measured)
+    is_other = is_measured != (d.used[0] == _MEASURED)
     if is_other and not may_change:
         return CHANGES
-    _copy_row(at, 1, 0)
+    _copy_row(d, 1, 0)
     # difference of the sources at the last state with measured velocities
-    is_known = (is_other and not is_measured and put_estimate(at, at, WINDOW)
-                and at.is_known[0] > 0.0)
+    is_known = (is_other and not is_measured and put_estimate(d, d, WINDOW)
+                and d.is_known[0] != 0)
     if is_known:
-        for i in range(len(q)):
-            qd[i] = at.qd[0, i] - at.estimate[i]
-    if not _add(at, time, q) and not is_measured:
+        for i in range(d.n):
+            qd[i] = d.qd[0, i] - d.estimate[i]
+    if not _add(d, time, q) and not is_measured:
         return STANDING
     if is_measured:
         if is_other:
-            _change(at, time, measured)
-        at.used[0] = _MEASURED
+            _change(d, time, measured)
+        d.used[0] = _MEASURED
         assign(qd, measured)
     else:
-        if not put_estimate(at, at, WINDOW):
+        if not put_estimate(d, d, WINDOW):
             return TOO_FEW
-        if is_other and at.is_known[0] > 0.0:
-            _begin_fade(at, time, qd, is_known)
-        at.used[0] = _ESTIMATED
-        assign(qd, at.estimate)
-    left = _left(at, time)
+        if is_other and d.is_known[0] != 0:
+            _begin_fade(d, time, qd, is_known)
+        d.used[0] = _ESTIMATED
+        assign(qd, d.estimate)
+    left = _left(d, time)
     if left > 0.0:
-        for i in range(len(q)):
-            qd[i] += left * at.away[0, i]
-    at.is_known[0] = 1.0
-    assign(at.qd[0], qd)
+        for i in range(d.n):
+            qd[i] += left * d.away[0, i]
+    d.is_known[0] = 1
+    assign(d.qd[0], qd)
     return FOUND
 
 
 @kernel
-def undo_velocity(record, n):
+def undo_velocity(d):
     """Undo the effect of the last state on the fade, because the supervisor rejected the state."""
-    _copy_row(_views(record, n), 0, 1)
+    _copy_row(d, 0, 1)
 
 
-class VelocitySource(Recorded):
+class VelocitySource:
     """
     Selects measured joint velocities, or velocities estimated from the positions.
 
@@ -211,31 +206,27 @@ class VelocitySource(Recorded):
 
     """
 
-    TABLES: ClassVar[tuple[Table, ...]] = (VELOCITY,)
-
     def __init__(self, robot: Robot, mode: str = 'auto') -> None:
-        super().__init__(robot.n)
-        [at] = self.views
-        at.fastest[:], at.turns[:] = robot.velocity_limits, continuous_joints(robot)
+        d = self.record = VELOCITY.new(n=robot.n)
+        d.fastest[:], d.turns[:] = robot.velocity_limits, continuous_joints(robot)
         self.mode, self._missing = mode, ''
-        # compile now, because compilation would delay the first state
-        record, x = VELOCITY.zeros(robot.n), np.zeros(robot.n)
-        find_velocity(record, 0.0, x, x[:0], True, x.copy())
-        undo_velocity(record, robot.n)
+        of = VELOCITY.numba_type  # compiled now, because that would delay the first state
+        self._find = entry(find_velocity, of, types.float64, VECTOR, VECTOR, types.boolean, VECTOR)
+        self._undo = entry(undo_velocity, of)
 
     @property
     def mode(self) -> str:
         """One of SOURCES; may be changed at any time."""
-        return SOURCES[int(self.views[0].mode[0])]
+        return SOURCES[self.record.mode]
 
     @mode.setter
     def mode(self, mode: str) -> None:
-        self.views[0].mode[0] = SOURCES.index(mode)
+        self.record.mode = SOURCES.index(mode)
 
     @property
     def used(self) -> str:
         """'measured' or 'estimated': the source of the last velocities."""
-        return SOURCES[int(self.views[0].used[0])]
+        return SOURCES[self.record.used[0]]
 
     @property
     def reason(self) -> str:
@@ -244,7 +235,7 @@ class VelocitySource(Recorded):
 
     def reject(self) -> None:
         """Undo the effect of the last state on the blend, because the caller rejected it."""
-        undo_velocity(self.record, self._n)
+        self._undo(self.record)
 
     def velocity(self, time: float, q: Array, measured: Array | None, missing: str = ''
                  ) -> Array | None:
@@ -267,13 +258,12 @@ class VelocitySource(Recorded):
             velocities must be estimated, and REPEATED different positions have the same stamp.
 
         """
-        self._missing, qd = missing, np.empty(self._n)
-        code = find_velocity(self.record, time, q, qd[:0] if measured is None else measured, True,
-                             qd)
+        self._missing, qd = missing, np.empty(self.record.n)
+        code = self._find(self.record, time, q, qd[:0] if measured is None else measured, True, qd)
         if code == MISSING:
             raise InputError(missing)
         if code == STANDING:
             raise InputError(
-                f'{int(self.views[0].repeated[0])} joint states with different positions have the '
+                f'{self.record.repeated} joint states with different positions have the '
                 f'stamp {time:.3f} s: velocities can be estimated only from stamps that advance')
         return qd if code == FOUND else None

@@ -339,8 +339,8 @@ class Robot:
             raise ModelError(f'payload: inertia {moment.tolist()} kg m²: give a symmetric '
                              'positive semi-definite matrix, about the centre of mass')
         if mass == 0.0 and size > 0.0:
-            raise ModelError('payload: it has an inertia but no mass: give both, a mass '
-                             'alone, or neither')
+            raise ModelError(f'payload: inertia {moment.tolist()} kg m² with a mass of 0 kg: '
+                             'give both, a mass alone, or neither')
         cross = urdf.cross_matrices((T[:3, :3] @ c_link + T[:3, 3])[None])[0]
         carried = self.inertia.copy()
         carried[body, :3, :3] += T[:3, :3] @ moment @ T[:3, :3].T + mass * cross @ cross.T

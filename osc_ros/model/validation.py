@@ -156,14 +156,20 @@ def _link_list(robot: Robot, i: int) -> str:
     return f" (links {urdf.quoted(links[:9])}{' …' if links[9:] else ''})"
 
 
-def require_compact(mass: float, inertia: Array) -> None:
+def require_compact(mass: float, center: Array, inertia: Array, farthest: float = 2.0) -> None:
     """
-    Raise ModelError if a payload that a user gives has the inertia (3, 3) of far too large a body.
+    Raise ModelError for a payload whose inertia (3, 3) is far too large, or its centre far away.
 
-    Its unit is wrong then, and torques for it would throw the arm.
+    Its unit is wrong then, and torques for it would throw the arm. `center` (3,) may be up to
+    `farthest` from the origin of its link [m].
 
     """
-    moment = float(np.abs(inertia).max(initial=0.0))
+    away, moment = float(np.linalg.norm(center)), float(np.abs(inertia).max(initial=0.0))
+    if mass > 0.0 and away > farthest:
+        raise ModelError(
+            f'payload: centre of mass {center.tolist()} m is {away:.3g} m from the origin of its '
+            f'link (millimetres? Then it is {away / 1e3:.3g} m): must be at most '
+            f'{farthest:g} m')
     if mass > 0.0 and moment > mass * WIDEST_PAYLOAD ** 2:
         raise ModelError(
             f'payload: inertia {inertia.tolist()} kg m² with a mass of {mass:g} kg, as if the '

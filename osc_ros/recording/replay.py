@@ -329,7 +329,7 @@ def limits_that_acted(engine: Engine) -> tuple[str, ...]:
     law, limiter = engine.law, engine.law.limiter
     names, generator = law.robot.joint_names, next(iter(law.levels.values())).generator
     found = [f'torque of {name}' for name, at in zip(names, law.saturated) if at]
-    wanted, lower, upper = limiter.accelerations[:3]
+    wanted, lower, upper = limiter.d.qdd_law, limiter.d.lowest, limiter.d.highest
     is_beyond = (limiter.sides != 0) | (limiter.shares.min() < 1.0) & (
         (wanted < lower) | (wanted > upper))
     found += [f'position or speed of {name}' for name, at in zip(names, is_beyond) if at]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.viewer.scene.reading import ABSENT, ERROR, Reading, STALE, WARN
+from osc_ros.viewer.scene.reading import ABSENT, ERROR, HARMLESS, Reading, STALE, WARN
 
 Array = NDArray[np.float64]
 
@@ -21,7 +21,6 @@ HELD_AFTER = 1.0  # a tip that is away from a standing set-point for this time i
 WAITING = 'waits for the arm'  # a state of the target in the diagnostics
 START, RECOVER = 'start', 'recover'  # buttons that lead on
 GIVEN_UP = 'runaway'  # beginning of the state of a controller that has given up the arm
-HARMLESS = 'deadline'  # a watchdog whose report changes nothing for the user of the page
 
 
 class Condition(NamedTuple):
@@ -64,8 +63,11 @@ def banner(reading: Reading, away: float = 0.0) -> str:
 def condition(reading: Reading, away: float) -> Condition:
     """Return the condition; `away` is the time for which `is_away` has been true [s]."""
     control = reading.control
-    is_harmless = control.level == WARN and control.text.startswith(HARMLESS)
-    text = control.text if control.text != reading.lifecycle and not is_harmless else ''
+    text = control.text
+    if control.level == WARN:  # a missed deadline changes nothing, also beside another warning
+        text = text.partition(f'; {HARMLESS}')[0] if not text.startswith(HARMLESS) else ''
+    is_warning = control.level == WARN and text != ''
+    text = text if text != reading.lifecycle else ''
     button = prompt(reading)
     press = f'press {button}' if button else ''
     if reading.lifecycle != ABSENT and control.level == ERROR:
@@ -75,7 +77,6 @@ def condition(reading: Reading, away: float) -> Condition:
     if reading.lifecycle != 'active' or control.level == STALE:
         return Condition(GREY, (text, press))
     error, name = _error(reading)
-    is_warning = control.level == WARN and not is_harmless
     if error is None:
         return Condition(AMBER if is_warning else GREY, (text or 'no report of the error yet',))
     distance = f'{_distance(error)} away from its {name}'

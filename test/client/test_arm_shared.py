@@ -4,6 +4,8 @@
 """One `Arm` for several threads, a forked process, a force axis, a hand, and a speed override."""
 
 import os
+import select
+import signal
 from threading import Event, Thread
 
 import numpy as np
@@ -99,6 +101,8 @@ def test_arm_in_a_forked_process_refuses_at_once(arm):
             os.write(writer, text.encode())
             os._exit(0)
     os.close(writer)
+    if not select.select([reader], [], [], 60.0)[0]:
+        os.kill(child, signal.SIGKILL)
     text = os.read(reader, 10_000).decode()
     os.close(reader)
     assert os.waitpid(child, 0)[1] == 0

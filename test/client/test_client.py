@@ -274,8 +274,12 @@ def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
     (lambda arm: arm.move_to(np.full((4, 4), np.nan)), 'rotation'),
     (lambda arm: arm.move_to([1.0, 2.0]), 'must be'),
     (lambda arm: arm.jog([0.0] * 5), 'twist'),
-    (lambda arm: arm.jog([0.0, 0.0, 30.0, 0.0, 0.0, 0.0]), '30 rad/s.*at most 25 rad/s'),
+    (lambda arm: arm.jog([0.0, 0.0, 30.0, 0.0, 0.0, 0.0]), '30 rad/s.*at most 7.5 rad/s'),
+    (lambda arm: arm.jog([0.0, 0.0, 0.0, 0.0, 5.0, 0.0]), '5 m/s.*at most 3 m/s'),
+    (lambda arm: arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), 2000.0), 'milliseconds'),
+    (lambda arm: arm.follow_joints([arm.state().q + 0.1], [1000.0]), 'milliseconds'),
     (lambda arm: arm.impedance([1e9] * 6), 'stiffness.*give less'),
+    (lambda arm: arm.free_drive('off'), "'off': must be"),
     (lambda arm: arm.sleep(0.0), 'above 0')])
 def test_refusals_carry_the_words_of_the_controller_and_change_nothing(arm, command, text):
     before = arm.pose()
@@ -283,6 +287,27 @@ def test_refusals_carry_the_words_of_the_controller_and_change_nothing(arm, comm
         command(arm)
     arm.sleep(0.1)
     assert distance(arm.pose(), before) < 1e-3
+
+
+@pytest.mark.parametrize('name, text', [
+    ('clearance', naming('clearance.margin')), ('payload', naming('arm.payload(')),
+    ('obstacles', naming("arm.obstacles['")), ('speed', naming('arm.speed'))])
+def test_assignment_that_would_change_nothing_is_refused(in_process, name, text):
+    before = dict(vars(in_process))
+    with pytest.raises(AttributeError, match=text):
+        setattr(in_process, name, 0.03)
+    assert vars(in_process) == before
+
+
+def test_wrench_beyond_the_torques_of_the_joints_is_refused(in_process):
+    arm = in_process
+    arm.axes(z='force')
+    with pytest.raises(InputError, match=naming('panda_joint6', 'give at most')) as error:
+        arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -5000.0])
+    most = 5000.0 * float(re.search(r'give at most ([0-9.e-]+)', str(error.value))[1])
+    arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -0.9 * most])
+    arm.set_wrench([0.0] * 6)
+    arm.axes()
 
 
 @pytest.mark.parametrize('number', [np.float32, np.int64, np.array])
@@ -317,8 +342,8 @@ def test_goal_beyond_the_link_lengths_is_refused_with_figures_and_nothing_moves(
 
 
 @pytest.mark.parametrize('command, text', [
-    (lambda arm: arm.jog([0.0, 0.0, 0.0, 0.0, 5.0, 0.0]), '5 m/s.*1 m/s is used'),
-    (lambda arm: arm.jog([0.0, 0.0, 24.0, 0.0, 0.0, 0.0]), '24 rad/s.*2.5 rad/s is used'),
+    (lambda arm: arm.jog([0.0, 0.0, 0.0, 0.0, 1.2, 0.0]), '1.2 m/s.*1 m/s is used'),
+    (lambda arm: arm.jog([0.0, 0.0, 7.0, 0.0, 0.0, 0.0]), '7 rad/s.*2.5 rad/s is used'),
     (lambda arm: arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), duration=0.05), 's is used'),
     (lambda arm: arm.impedance([300.0] * 3 + [9000.0] * 3), 'is used')])
 def test_command_that_is_changed_warns_with_the_value_in_use(arm, command, text):
@@ -564,6 +589,7 @@ def assert_joints_move(arm):
     start, joint = arm.home().q, arm.joint_names[3]
     there = arm.move_joints({joint: start[3] + 0.3}, speed=0.3).q
     np.testing.assert_allclose(there - start, 0.3 * np.eye(7)[3], atol=2e-3)
+    assert not arm.state().error.any()  # the tip has no set-point
     arm.follow_joints([start + 0.1, start], [1.0, 2.5])
     np.testing.assert_allclose(arm.wait().q, start, atol=2e-3)
     arm.move_joints(start + 0.2, duration=600.0, wait=False)
@@ -580,6 +606,14 @@ def assert_joints_move(arm):
     tip = arm.move_to(home_pose())  # the tip takes over
     assert distance(tip.pose, home_pose()) < 2e-3
     np.testing.assert_allclose(arm.home(duration=1.5).q, start, atol=2e-3)
+
+
+def test_goal_that_comes_before_the_axes_are_of_motion_again_is_reached():
+    with osc_ros.Arm.simulated('panda') as arm:
+        arm.axes(z='force')
+        arm.axes()  # waits for the change before
+        goal = arm.pose()
+        assert distance(arm.move_to(goal, timeout=5.0).pose, goal) < 2e-3
 
 
 def test_joints_move_and_the_tip_takes_over(in_process):

@@ -17,7 +17,8 @@ def test_arm_that_was_given_up_is_activated_again_by_recover(ros):
         with osc_ros.Arm.ros(timeout=120.0) as arm:
             arm.move_to(arm.pose(shift=(0.0, 0.0, 0.02)))
             guard = nodes.nodes[1]._loop.engine.guard
-            guard._at.causes.given_up[:] = 1.0, 2.0, 9.0  # as after a joint that only sped up
+            # as after a joint that only sped up
+            guard.d.given_up, guard.d.given_up_joint, guard.d.given_up_speed = 1, 2, 9.0
             with pytest.raises(ArmError, match='runaway'):
                 arm.sleep(60.0)
             assert guard.runaway

@@ -148,7 +148,7 @@ def test_springs_yield_by_torque_over_stiffness():
     law.torque = lambda *state: torque(*state) + load  # a hand
     run(3.0)
     law.torque = torque
-    np.testing.assert_array_equal(law.setup._own.stiffness, stiffness)  # none was reduced
+    np.testing.assert_array_equal(law.setup.d.joint_stiffness, stiffness)  # none was reduced
     np.testing.assert_allclose(arm.plant.q - READY, load / stiffness, rtol=0.02, atol=1e-3)
     run(3.0)
     np.testing.assert_allclose(arm.plant.q, READY, atol=2e-3)
@@ -235,8 +235,13 @@ def test_two_pi_too_much_and_degrees_are_asked_for():
         with pytest.raises(InputError, match=r"'panda_joint1'.*2π too much\? Then it is 0 rad"):
             command()
     for speed in (30.0, [30.0] * 7):
-        with pytest.raises(InputError, match=r'degrees in a second\? Then it is 0\.524 rad/s'):
+        with pytest.raises(InputError, match=r'degrees\? Then it is 0\.524 rad/s'):
             law.move_joints(READY, speed=speed)
+    for late in (lambda: law.move_joints(READY + 0.5, duration=2000.0),
+                 lambda: law.follow_joints([2000.0], [READY + 0.5]),
+                 lambda: law.follow_joints([1000.0, 2000.0], [READY + 0.2, READY + 0.5])):
+        with pytest.raises(InputError, match=r'milliseconds\? Then it is 2 s'):
+            late()
     with pytest.raises(InputError, match='another clock'):
         law.follow_joints([1e9, 1e9 + 1.0], [READY, READY])
 

@@ -27,7 +27,7 @@ from osc_ros.client.robots import SHIPPED
 from osc_ros.control.reasons import figures_of, Reason, reasons, RULES, TITLES, warnings_of
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.dynamics.algebra.kinematics import link_pose
-from osc_ros.errors import ArmTimeoutError, InputError, InputWarning, ReachError
+from osc_ros.errors import ArmTimeoutError, InputError, InputWarning, OscError, ReachError
 from osc_ros.model.files import shipped_urdf
 from osc_ros.sim.plant_payload import with_payload
 
@@ -243,8 +243,9 @@ def test_reason_is_read_from_its_text():
 
 
 def test_twist_beyond_the_speeds_is_reduced_with_the_speed_in_use(arm):
-    for twist, text in (([0.0, 0.0, 0.0, 0.0, 5.0, 0.0], '5 m/s.*1 m/s is used'),
-                        ([0.0, 0.0, 20.0, 0.0, 0.0, 0.0], r'2\.5 rad/s is used')):
+    for twist, text in (([0.0, 0.0, 0.0, 0.0, 1.2, 0.0], r'1\.2 m/s.*1 m/s is used'),
+                        ([0.0, 0.0, 0.0, 1.2, 1.2, 1.2], '1 m/s is used'),
+                        ([0.0, 0.0, 7.0, 0.0, 0.0, 0.0], r'2\.5 rad/s is used')):
         with pytest.warns(InputWarning, match=text) as found:
             arm.jog(twist)
             arm.sleep(0.02)
@@ -258,14 +259,22 @@ def test_command_in_another_unit_is_refused_and_nothing_moves(arm):
     before = arm.state().q
     for command, text in (
             (lambda: arm.jog([0.0, 0.0, 0.0, 0.0, 50.0, 0.0]), r'millimetres\?.*0\.05 m/s'),
+            (lambda: arm.jog([0.0, 0.0, 0.0, 0.0, 5.0, 0.0]), 'at most 3 m/s'),
+            (lambda: arm.jog([0.0, 0.0, 10.0, 0.0, 0.0, 0.0]), r'degrees\?.*at most 7\.5 rad/s'),
             (lambda: arm.jog([0.0, 0.0, 45.0, 0.0, 0.0, 0.0]), r'degrees\?.*0\.785 rad/s'),
-            (lambda: arm.jog([0.0, 0.0, 0.0, 0.0, 0.0, 1e308]), 'more than 10 times'),
+            (lambda: arm.jog([0.0, 0.0, 0.0, 0.0, 0.0, 1e308]), 'at most 3 m/s'),
+            (lambda: arm.simulation.law.follow(osc_ros.TwistGoal(
+                [0.0, 0.0, 0.0, 0.0, 1e308, 0.0], arm.state().time + 1.0)), 'at most 3 m/s'),
+            (lambda: arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), speed=5.0), 'at most 3 m/s'),
             (lambda: arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), speed=100.0),
              r'millimetres\?.*0\.1 m/s'),
             (lambda: arm.pose(turn=(0.0, 0.0, 45.0)), r'degrees\?.*0\.7854? rad'),
-            (lambda: arm.pose(turn=(1e300, 1.0, 0.0)), 'more than one turn'),
-            (lambda: arm.move_joints(before, speed=30.0), 'degrees'),
-            (lambda: arm.impedance([1e6] * 6), 'stiffness.*times the largest')):
+            (lambda: arm.pose(turn=(0.0, 0.0, 5.0)), r'degrees\?.*0\.0873 rad'),
+            (lambda: arm.pose(turn=(1e300, 1.0, 0.0)), r'at most 3\.15 rad'),
+            (lambda: arm.move_joints(before, speed=30.0), r'degrees\?.*0\.524 rad/s'),
+            (lambda: arm.impedance([1e6] * 6), 'stiffness.*times the largest'),
+            (lambda: arm.impedance([500.0] * 6, damping_ratio=70.0), 'damping_ratio.*at most 10'),
+            (lambda: arm.follow([arm.pose()] * 3, dt=50.0), r'dt.*at most 10 \[s\]')):
         with pytest.raises(InputError, match=text):
             command()
     np.testing.assert_allclose(arm.sleep(0.3).q, before, atol=1e-3)
@@ -286,13 +295,83 @@ def test_zero_twist_ends_a_jog_and_no_motion_to_a_goal(arm):
     arm.move_to(goal)
 
 
-def test_law_takes_any_finite_twist_without_an_overflow(arm):
-    with warnings.catch_warnings():
-        warnings.simplefilter('error')
-        arm.simulation.law.follow(osc_ros.TwistGoal([1e308] * 6, arm.state().time + 0.1))
-        arm.sleep(0.05)
-    assert np.linalg.norm(arm.simulation.law.target.twist[3:]) <= 1.0 + 1e-9
-    arm.hold()
+def test_refused_payload_is_told_in_its_units(arm):
+    for command, text in (
+            (lambda: arm.payload(-1.0), r'mass.*\[kg\]'), (lambda: arm.payload(np.nan), r'\[kg\]'),
+            (lambda: arm.payload(500.0), r'takes? [0-9.]+ N m .* kg$'),
+            (lambda: arm.payload(0.1, (0.0, 0.0, 50.0)), r'millimetres\?.*0\.05 m'),
+            (lambda: arm.payload(0.1, (0.0, 0.0)), r'center_of_mass \[m\]'),
+            (lambda: arm.payload(0.1, inertia=np.eye(2)), r'inertia \[kg m²\]'),
+            (lambda: arm.payload(0.0, inertia=np.eye(3)), 'kg m².* 0 kg'),
+            (lambda: arm.payload(0.1, inertia=-np.eye(3)), 'kg m²')):
+        with pytest.raises(OscError, match=text):
+            command()
+
+
+def test_half_a_turn_is_a_turn_also_when_rounded(arm):
+    for turn in (np.pi, -np.pi, 3.142, np.radians(180.0)):
+        arm.pose(turn=(0.0, turn, 0.0))
+
+
+def test_refused_twist_in_a_stream_lets_the_arm_come_to_rest(arm):
+    for _ in range(10):
+        arm.jog([0.0, 0.0, 0.0, 0.0, 0.2, 0.0])
+        arm.sleep(0.02)
+    assert arm.simulation.law.target.twist[4] == pytest.approx(0.2)
+    for _ in range(25):
+        with pytest.raises(InputError):
+            arm.jog([0.0, 0.0, 0.0, 0.0, 200.0, 0.0])
+        arm.sleep(0.02)
+    assert not arm.simulation.law.target.twist.any()
+    rest = arm.state().pose
+    np.testing.assert_allclose(arm.sleep(0.5).pose, rest, atol=1e-3)
+
+
+def test_refused_motion_of_the_joints_ends_no_motion_of_the_tip(arm):
+    goal, q = arm.pose(shift=(0.0, 0.1, 0.0)), arm.state().q
+    arm.move_to(goal, duration=1.0, wait=False)
+    for refused in (lambda: arm.move_joints(q, speed=30.0), lambda: arm.move_joints(q + 100.0),
+                    lambda: arm.move_joints(q + 0.1, duration=2000.0)):
+        with pytest.raises(InputError):
+            refused()
+    np.testing.assert_allclose(arm.wait().pose, goal, atol=2e-3)
+
+
+def test_times_in_milliseconds_are_refused_and_a_slow_scan_is_not(arm):
+    before, q = arm.pose(), arm.state().q
+    for command in (lambda: arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), duration=2000.0),
+                    lambda: arm.move_to(arm.pose(turn=(0.0, 0.0, 0.5)), duration=1000.0),
+                    lambda: arm.move_joints(q + 0.5, duration=2000.0),
+                    lambda: arm.move_joints({'panda_joint1': 0.5}, duration=2000.0),
+                    lambda: arm.follow_joints([q + 0.2, q + 0.5], [1000.0, 2000.0]),
+                    lambda: arm.follow_joints([q + 0.2], [1000.0])):
+        with pytest.raises(InputError, match='milliseconds'):
+            command()
+    np.testing.assert_allclose(arm.sleep(0.3).pose, before, atol=1e-3)
+    for wanted in (lambda: arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), duration=600.0,
+                                       wait=False),
+                   lambda: arm.move_joints(q + 1.0, duration=900.0, wait=False),
+                   lambda: arm.follow_joints([q + 0.5, q - 0.5], [300.0, 1200.0])):
+        wanted()
+        arm.hold()
+        arm.sleep(0.3)
+    arm.home()
+
+
+@pytest.mark.parametrize('command', [
+    lambda arm, no: setattr(arm, 'speed_override', no), lambda arm, no: arm.jog([no] * 6),
+    lambda arm, no: arm.pose(turn=[no] * 3), lambda arm, no: arm.move_to([no] * 3),
+    lambda arm, no: arm.move_joints([no] * 7),
+    lambda arm, no: arm.follow_joints([[no] * 7], [1.0]),
+    lambda arm, no: arm.follow_joints([arm.state().q], [no]), lambda arm, no: arm.payload(no),
+    lambda arm, no: arm.impedance([no] * 6), lambda arm, no: arm.impedance([9.0] * 6, no),
+    lambda arm, no: arm.set_wrench([no] * 6), lambda arm, no: arm.follow([[no] * 3] * 2, 0.1)])
+@pytest.mark.parametrize('no', ['1', True, None])
+def test_texts_and_truth_values_are_no_numbers(arm, command, no):
+    before = arm.speed_override
+    with pytest.raises(InputError):
+        command(arm, no)
+    assert arm.speed_override == before
 
 
 def test_stiffness_that_the_rate_does_not_allow_is_reduced_axis_by_axis(arm):
@@ -319,9 +398,11 @@ def test_duration_that_is_too_short_warns_with_the_one_in_use(arm):
         state = arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), duration=0.05)
     said = float(str(found[0].message).rpartition(': ')[2].split()[0])
     assert 0.2 < said < state.time - began < said + 0.5
+    with pytest.warns(InputWarning, match=f'2 m/s.*{0.1 / said:.2g}[0-9]* m/s'):
+        arm.move_to(arm.pose(shift=(0.0, -0.1, 0.0)), speed=2.0)
     with warnings.catch_warnings():
         warnings.simplefilter('error')
-        arm.move_to(arm.pose(shift=(0.0, -0.1, 0.0)), duration=1.0)
+        arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), duration=1.0)
 
 
 # the property

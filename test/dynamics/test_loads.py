@@ -14,11 +14,11 @@ from scipy.spatial.transform import Rotation
 
 from judge import configuration, pinocchio_model, random_tree, robot_cases
 from osc_ros import OperationalSpace, Robot
+from osc_ros.control.data import LAW_D, LAW_M
 from osc_ros.control.limits.load import (
     bodies_of,
     bounded_loads,
     FULL,
-    LOADS,
     PACE,
     Weight,
 )
@@ -215,7 +215,7 @@ def test_other_arrays_stay_the_robots_own():
     (lambda r: r.with_payload(1.0, inertia=-np.eye(3)), '(give|must be).*symmetric'),
     (lambda r: r.with_payload(1.0, inertia=np.tri(3)), '(give|must be).*symmetric'),
     (lambda r: r.with_payload(1.0, inertia=np.full((3, 3), np.nan)), '(give|must be).*symmetric'),
-    (lambda r: r.with_payload(0.0, inertia=np.eye(3)), 'no mass'),
+    (lambda r: r.with_payload(0.0, inertia=np.eye(3)), 'mass of 0 kg'),
     (lambda r: r.with_payload(1.0, link='panda_hnd'), "'panda_hnd'.*panda_hand"),
     (lambda r: r.with_payload(1.0, link='panda_link0'), "'panda_link0' .*move"),
     (lambda r: r.with_tool(np.eye(3)), r'T_tip_tool.*\(3, 3\),.*\(4, 4\)'),
@@ -245,8 +245,9 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     model, data, _ = judged(case, robot)
     n, effort, found = robot.n, np.full(robot.n, 1e-12), Weight(robot)
-    loads = LOADS.zeros(n)
-    rows, most, joints, *_ = LOADS.of(loads, n)
+    m, d = LAW_M.new(n=n), LAW_D.new(n=n)
+    m.bodies[:], d.most_effort[:] = bodies_of(robot), effort
+    rows, most = d.row_of_q, d.row_most
     for gravity in (np.array(robot.gravity), rng.normal(size=3)):
         model.gravity.linear = gravity
         q, qd = state(robot, rng)
@@ -257,8 +258,8 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
         weight = found.torque(q, gravity)
         close(weight, load(0.0))
         gradient = pin.computeGeneralizedGravityDerivatives(model, data, configuration(model, q))
-        count = bounded_loads(bodies_of(robot), gravity, q, qd, np.zeros(n), effort, loads)
-        at = joints[:count, 0].astype(int)
+        count = bounded_loads(m, d, gravity, q, qd)
+        at = d.row_facts[:count, 0].astype(int)
         sign = np.sign(weight[at])
         close(rows[:count], sign[:, None] * gradient[at])
         # `bounded_loads` omits only joints whose gravity torque does not depend on q

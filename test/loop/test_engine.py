@@ -51,12 +51,12 @@ class Composed(Engine):
             if self.guard.watch():
                 self._command(self.guard.torque(), stamp)
             return False
-        gate = self.guard._at.gate  # velocities that do not fit the positions are replaced there
-        self._take(float(gate.time[0]), q, gate.qd.copy(), stamp, arrived, effort)
+        d = self.guard.d  # velocities that do not fit the positions are replaced there
+        self._take(d.time, q, d.qd.copy(), stamp, arrived, effort)
         sent, comes_first = self.guard.last_torque, self._observes_first
         if comes_first:
             self._observe(sent)
-        is_held = self.guard.watch() or self.guard._at.causes.stopped[0] > 0.0
+        is_held = self.guard.watch() or d.stopped > 0
         self._command(self.guard.torque(None if is_held else self._law_torque), stamp)
         if not comes_first:
             self._observe(sent)
@@ -71,16 +71,16 @@ class Composed(Engine):
     def _observe(self, sent):
         law, touch = self.law, self.touch
         law.observe(self.time, self.q, self.qd, sent, self.effort)
-        self.guard._wanted.stopping.load[:] = law.compensation
+        self.guard.d.load[:] = law.compensation
         self._use_contact()
         code = NOT_TOUCHED
         if law.external is not None:
-            code = touched(touch.record, *law.external.records[1:], law.robot.n)
+            code = touched(touch.record, law.setup.unmodelled.observer.record)
         if code != NOT_TOUCHED:
             self.guard.report_fault(CONTACT, '')
         law.in_contact = code != NOT_TOUCHED
         if code != NOT_TOUCHED:
-            self.guard.set_reason(CONTACT, touch.reason(code, float(touch.views[0].value[0])))
+            self.guard.set_reason(CONTACT, touch.reason(code, touch.record.value))
 
 
 class Pair:
@@ -332,10 +332,10 @@ def _frozen(pair):
 
 
 def _spoiled_law(pair):
-    gains = [engine.law._setup._own.posture for engine in pair.engines]
-    kept = gains[0].copy()
-    for one in gains:
-        one[:] = np.nan
+    records = [engine.law._setup.d for engine in pair.engines]
+    kept = records[0].posture_frequency
+    for one in records:
+        one.posture_frequency = np.nan
     before = pair.at_once
     pair.step()
     assert pair.at_once == before + 1
@@ -343,8 +343,8 @@ def _spoiled_law(pair):
         assert engine.guard.reason.startswith('InputError: posture_acceleration is not finite')
     assert {engine.guard.cause for engine in pair.engines} == {NOT_FINITE}
     assert np.isfinite(pair.sent[0]).all()
-    for one in gains:
-        one[:] = kept
+    for one in records:
+        one.posture_frequency = kept
 
 
 def _lower_limits(pair):

@@ -65,8 +65,7 @@ def engine_in(mode, folder):
                          engine.guard.settings)
         run.run(0.05)
         assert law.is_blending
-    [last] = law._memory.views
-    for rows in (last.q, last.qd, engine.q, engine.qd):
+    for rows in (law._run.tick_q, law._run.tick_qd, engine.q, engine.qd):
         rows += OTHER
     return engine
 

@@ -12,7 +12,8 @@ from scipy.spatial.transform import Rotation
 
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.limits.bounds import ACCELERATION_ROWS, exceeds, HIGHEST
+from osc_ros.control.data import LAW_D, LAW_M
+from osc_ros.control.limits.bounds import exceeds
 from osc_ros.control.limits.limits import Limits
 from osc_ros.errors import ModelError, ModelWarning
 from osc_ros.identification.corrected_urdf import _read
@@ -114,10 +115,11 @@ def test_what_is_not_used_is_named():
 def hardest_braking(limits, period=1e-3):
     """Return the hardest braking of joint 1 that is driven to its upper limit [rad/s²]."""
     q, qd, hardest = np.zeros(2), np.zeros(2), 0.0
-    accelerations = np.full((ACCELERATION_ROWS, 2), np.nan)  # none is taken for unexplained
-    upper = accelerations[HIGHEST]
+    m, d = LAW_M.new(n=2), LAW_D.new(n=2)
+    d.limits[:], d.unexplained[:], m.payload_ratio = limits.table, np.nan, 1.0
+    upper = d.highest
     for _ in range(5000):
-        exceeds(accelerations, q, qd, limits.table, 1.0 / (2.0 * period), 0.0, 1.0)
+        exceeds(m, d, q, qd, 1.0 / (2.0 * period))
         hardest = max(hardest, -upper[0])
         q[0] += period * qd[0] + 0.5 * period ** 2 * upper[0]
         qd[0] += period * upper[0]

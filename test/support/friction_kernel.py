@@ -3,14 +3,14 @@
 
 """The kernel of the friction compensation, called with arrays."""
 
-import numpy as np
-
+from osc_ros.control.data import LAW_D, RUN
 from osc_ros.control.model_error.friction import FrictionInForce, put_compensation
 
 
 def compiled(friction, q, qd, motion, tau, gain, inertia, table):
     """Return the torques (n,) against friction, of the kernel."""
-    torque, in_force = np.empty(len(q)), FrictionInForce(len(q))
-    in_force.set(friction)
-    put_compensation((q, qd), motion, tau, gain, in_force.record, inertia, table, torque)
-    return torque
+    run, d = RUN.new(n=len(q)), LAW_D.new(n=len(q))
+    FrictionInForce(run).set(friction)
+    d.reference[:], d.least_inertia[:], d.limits[:] = motion, inertia, table
+    put_compensation(run, d, q, qd, tau, gain)
+    return d.tau_friction.copy()

@@ -368,6 +368,9 @@ def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, 
     wait(lambda: has_said('held'), 'for the service')
     link.stop()
     wait(lambda: reading.lifecycle == 'inactive', 'for the stop')
+    # an answer that was overtaken by the end of the activation
+    reading.lifecycle, reading.control.text = 'active', 'inactive'
+    wait(lambda: reading.lifecycle == 'inactive', 'for the true state')
     link.start()
     wait(lambda: reading.lifecycle == 'active', 'for the start')
     first.terminate()
@@ -510,6 +513,8 @@ def test_playground_is_paced_by_the_wall_clock_in_lockstep_and_activates_by_itse
     with ExitStack() as stack:
         found = demo_page._parameters('dds', wanted, tmp_path, stack)
     assert found['osc_simulator']['lockstep'] and found['osc_simulator']['paced']
+    # a controller that is only slow is not taken for one that has ended
+    assert found['osc_simulator']['lockstep_timeout'] >= 20.0
     assert found['osc_controller']['autostart'] is True
     # not with franka-sim, which needs a core for itself: it returns at once
     assert demo_page.play('franka-sim', wanted, tmp_path, tmp_path, '') is None

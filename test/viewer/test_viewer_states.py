@@ -15,6 +15,7 @@ pytest.importorskip('viser', reason="viser is not installed: pip install '.[view
 import browser as chromium
 from browser import Asked, free_port, needs_browser
 from osc_ros import Obstacle
+from osc_ros.control.safety.supervision import DEADLINE
 from osc_ros.viewer import banner
 from osc_ros.viewer.banner import AMBER, BLUE, condition, GREEN, GREY, is_away, RED
 from osc_ros.viewer.panel import headline, messages_html
@@ -80,6 +81,9 @@ STATES = {
     'late': (GREEN, ['at its goal: 0.3 mm'], 0.0,
              {'level': WARN, 'text': 'deadline: an update took 3 ms: report', 'error': NEAR,
               'goal_errors': {'': NEAR}}),
+    'late, warns': (AMBER, ['at its goal', 'torque at its limit'], 0.0,
+                    {'level': WARN, 'error': NEAR, 'goal_errors': {'': NEAR},
+                     'text': 'torque at its limit; deadline: an update took 3 ms: report'}),
     'watchdog': (RED, ['overspeed: joint4: hold', 'press recover'], 0.0,
                  {'level': ERROR, 'text': 'overspeed: joint4: hold', 'error': NEAR}),
     'given up': (RED, ['inactive', GIVEN_UP, 'press recover'], 0.0,
@@ -94,6 +98,7 @@ def test_banner_is_green_only_at_the_goal_and_says_what_keeps_the_arm_away(panda
     assert found == color
     shown = ' '.join((reading.lifecycle, *lines))
     assert [text for text in texts if text not in shown] == []
+    assert 'deadline' not in shown
 
 
 @pytest.mark.parametrize('state', STATES)
@@ -147,6 +152,10 @@ def test_label_of_the_messages_is_the_newest_one_in_one_line(panda):
     assert headline(reading).startswith('12:00:02 error: a ba b')
     assert len(headline(reading)) <= 42
     assert 'old' in messages_html(reading)
+    before = headline(reading)
+    for _ in range(100):  # a busy machine
+        reading.say('warning', f'{DEADLINE}: an update took 0.0036 s; this is only reported')
+    assert headline(reading) == before
 
 
 # in a browser

@@ -294,7 +294,8 @@ def answer(other, name, text):
 MISTYPED = [
     ('translation.natural_frequency', '[10, ten, 10]', "is '[10, ten, 10]': must be an array "
      'of 3, each a number'),
-    ('posture.damping', 'nan', 'posture.damping out of range Min: 0.0, Max: 1000.0, value: nan'),
+    ('posture.damping', 'nan', "'posture.damping' is nan: must be a number, at least 0, at most "
+     '1000 [1/s]'),
     ('posture.damping', 'high', "'posture.damping' is 'high': must be a number, at least 0"),
     ('posture.dampin', '1.0', "parameter 'posture.dampin' is unknown (did you mean "
      "'posture.damping'?)"),

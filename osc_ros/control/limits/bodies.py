@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined
+from osc_ros.control.data import BODY_WIDTH
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
@@ -27,7 +28,7 @@ Array = NDArray[np.float64]
 
 # Columns of `bodies`, one row per body: parent, index of its joint in q, whether the joint is
 # prismatic, pose in the parent (rotation, position), mass, first moment.
-PARENT, AT, SLIDES, R_PARENT, P_PARENT, MASS, MC, BODY_WIDTH = 0, 1, 2, 3, 12, 15, 16, 19
+PARENT, AT, SLIDES, R_PARENT, P_PARENT, MASS, MC = 0, 1, 2, 3, 12, 15, 16
 # Columns of `work`, one row per body, base axes: rotation and origin of the body; angular velocity
 # and acceleration of the body, velocity and acceleration of its origin, both for q̈ = 0. The
 # remaining columns belong to `load`.

@@ -20,7 +20,6 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, kernel
-from osc_ros.control.limits.limits import DECELERATION, LOWER, RATE, SPEED, UPPER
 from osc_ros.dynamics.algebra.fade import smoothed
 
 EAGERNESS = 10.0  # largest factor on the rate, for a joint far below its allowed speed
@@ -43,11 +42,6 @@ LONGEST_TICK = 0.02  # a longer tick resets this mean [s]
 # rate of the bounds, to ABSENT_RATE · quickest / ratio; and the weight of the last tick in the
 # mean of the unexplained accelerations, to ABSENT_WEIGHT / (ratio - 1).
 ABSENT_RATE, ABSENT_WEIGHT = 1.0, 0.6
-# Rows of `accelerations`: BEFORE and the next two are UNEXPLAINED, VELOCITY and COMMANDED of the
-# last tick; EARLIER and the next are COMMANDED of the two ticks before.
-TOTAL, LOWEST, HIGHEST, POSTURE, UNEXPLAINED, VELOCITY, COMMANDED, BEFORE = range(8)
-EARLIER = BEFORE + 3
-ACCELERATION_ROWS = EARLIER + 2
 
 
 @inlined
@@ -118,7 +112,7 @@ def _driven(unexplained, ahead, fastest):
 
 
 @inlined
-def _certain(accelerations, i, reached):
+def _certain(d, i, reached):
     """
     Part of the unexplained acceleration that is missing in the mean and is not due to delay.
 
@@ -127,9 +121,9 @@ def _certain(accelerations, i, reached):
     delay, so it needs no averaging; 0 if the differences have both signs, or one is unknown.
 
     """
-    least = reached - accelerations[BEFORE + 2, i] - accelerations[BEFORE, i]
-    for row in range(EARLIER, EARLIER + 2):
-        other = reached - accelerations[row, i] - accelerations[BEFORE, i]
+    least = reached - d.commanded[1, i] - d.unexplained[1, i]
+    for ago in range(2, 4):
+        other = reached - d.commanded[ago, i] - d.unexplained[1, i]
         if not least * other > 0.0:
             return 0.0
         least = other if np.abs(other) < np.abs(least) else least
@@ -137,94 +131,70 @@ def _certain(accelerations, i, reached):
 
 
 @inlined
-def _put_bounds(accelerations, q, qd, table, quickest, lead, guided, ratio):
+def _put_bounds(m, d, q, qd, quickest, lead):
     """
-    Write the rows LOWEST and HIGHEST, lowest ≤ highest; for the arguments see `exceeds`.
+    Write the bounds of the accelerations, lowest ≤ highest; for the arguments see `exceeds`.
 
     The unexplained acceleration is expected to last for `lead` seconds.
 
     """
-    lower, upper = accelerations[LOWEST], accelerations[HIGHEST]
-    unexplained = accelerations[UNEXPLAINED]
-    slowest = ABSENT_RATE * quickest / ratio if ratio > 1.0 and quickest > 0.0 else np.inf
+    slowest = np.inf
+    if m.payload_ratio > 1.0 and quickest > 0.0:
+        slowest = ABSENT_RATE * quickest / m.payload_ratio
     quickest = min(quickest, 2.0 * slowest)
-    for i in range(len(q)):
-        fastest, deceleration, rate = table[SPEED, i], table[DECELERATION, i], table[RATE, i]
-        rate = min(rate, slowest)
-        driven = _driven(unexplained[i], qd[i] + lead * unexplained[i], fastest)
+    for i in range(d.n):
+        fastest, deceleration = d.most_speed[i], d.deceleration[i]
+        rate, push = min(d.reaction_rate[i], slowest), d.unexplained[0, i]
+        driven = _driven(push, qd[i] + lead * push, fastest)
         # in free drive without a push, the usual bounds apply
-        steep = guided * min(np.abs(unexplained[i]) / (rate * fastest), 1.0)
-        upper[i] = ceiling(table[UPPER, i] - q[i], qd[i], fastest, deceleration, rate, quickest,
-                           steep)
-        lower[i] = -ceiling(q[i] - table[LOWER, i], -qd[i], fastest, deceleration, rate, quickest,
-                            steep)
-        upper[i] -= max(driven, 0.0)
-        lower[i] -= min(driven, 0.0)
+        steep = d.guided * min(np.abs(push) / (rate * fastest), 1.0)
+        high = ceiling(d.most_q[i] - q[i], qd[i], fastest, deceleration, rate, quickest, steep)
+        low = -ceiling(q[i] - d.least_q[i], -qd[i], fastest, deceleration, rate, quickest, steep)
+        high -= max(driven, 0.0)
+        low -= min(driven, 0.0)
         # if the bounds contradict each other, the limit ahead of the joint has priority
-        if qd[i] > 0.0:
-            lower[i] = min(lower[i], upper[i])
-        else:
-            upper[i] = max(lower[i], upper[i])
+        d.lowest[i] = min(low, high) if qd[i] > 0.0 else low
+        d.highest[i] = high if qd[i] > 0.0 else max(low, high)
 
 
 @kernel
-def exceeds(accelerations, q, qd, table, quickest, guided, ratio):
+def exceeds(m, d, q, qd, quickest):
     """
     Compute the bounds of the accelerations; return whether the law exceeds one of them.
 
     The unexplained acceleration of a joint is the measured acceleration minus the commanded one,
     averaged over the ticks (in free drive partly without averaging, see `_certain`). Its causes
-    are for example a person, a contact or a payload.
-
-    Parameters
-    ----------
-    accelerations : (ACCELERATION_ROWS, n), overwritten [rad/s², m/s²; VELOCITY: rad/s, m/s]
-        Input, of this tick: row POSTURE, the acceleration of the posture; row TOTAL, the sum of
-        all other accelerations of the law. Input, of the last ticks: row BEFORE and all rows after
-        it, see their comment. NaN in row BEFORE: the unexplained acceleration is set to zero.
-
-        Output: row TOTAL, now with the acceleration of the posture; rows LOWEST and HIGHEST, the
-        bounds, lowest ≤ highest. Output for the next tick: row UNEXPLAINED, the unexplained
-        acceleration; row VELOCITY, `qd`; row COMMANDED, a copy of row TOTAL.
-    q, qd : (n,)
-    table : (8, n)
-        `Limits.table`.
-    quickest : float
-        1 / (2 Δt), where Δt is the time since the last tick [1/s]; 0 at the first tick.
-    guided : float
-        Weight of the rules for free drive, 0 to 1; it changes gradually.
-    ratio : float
-        See `limits.payload_ratio`.
+    are for example a person, a contact or a payload. NaN as that of the last tick: it is set to
+    zero. On entry `qdd_law` is without the acceleration of the posture; `quickest` is 1 / (2 Δt),
+    where Δt is the time since the last tick [1/s]; 0 at the first tick.
 
     """
-    unexplained = accelerations[UNEXPLAINED]
-    is_regular = 2.0 * quickest * LONGEST_TICK >= 1.0 and np.isfinite(accelerations[BEFORE, 0])
+    guided, ratio = d.guided, m.payload_ratio
+    is_regular = 2.0 * quickest * LONGEST_TICK >= 1.0 and np.isfinite(d.unexplained[1, 0])
     # The second torque after an interruption starts a fade; a resistance to a push would fade too.
-    counts = is_regular and not (guided > 0.0 and np.isnan(accelerations[EARLIER, 0]))
+    counts = is_regular and not (guided > 0.0 and np.isnan(d.commanded[2, 0]))
     lead = guided * 0.5 / quickest if counts else 0.0
     heaviest = ABSENT_WEIGHT / (ratio - 1.0) if ratio > 1.0 else 1.0
-    for i in range(len(q)):
-        unexplained[i] = 0.0
+    for i in range(d.n):
+        d.unexplained[0, i] = 0.0
         if guided > 0.0 and not is_regular:  # other torques may have acted
-            accelerations[BEFORE + 2, i] = accelerations[EARLIER, i] = np.nan
+            d.commanded[1, i] = d.commanded[2, i] = np.nan
         if counts:
-            reached = 2.0 * quickest * (qd[i] - accelerations[BEFORE + 1, i])
-            mean, commanded = accelerations[BEFORE, i], accelerations[BEFORE + 2, i]
+            reached = 2.0 * quickest * (qd[i] - d.measured_speed[1, i])
+            mean, commanded = d.unexplained[1, i], d.commanded[1, i]
             weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * unexplained_weight(
-                qd[i] + lead * (reached - commanded), table[SPEED, i])
+                qd[i] + lead * (reached - commanded), d.most_speed[i])
             change = min(weight, heaviest) * (reached - commanded - mean)
             if guided < 1.0:
-                most = GRADUAL * table[SPEED, i] / (1.0 - guided)
+                most = GRADUAL * d.most_speed[i] / (1.0 - guided)
                 change = min(max(change, -most), most)
             if guided > 0.0:
-                change += (guided * min(1.0 - weight, heaviest)
-                           * _certain(accelerations, i, reached))
-            unexplained[i] = mean + change
-    _put_bounds(accelerations, q, qd, table, quickest, lead, guided, ratio)
+                change += guided * min(1.0 - weight, heaviest) * _certain(d, i, reached)
+            d.unexplained[0, i] = mean + change
+    _put_bounds(m, d, q, qd, quickest, lead)
     is_beyond = False
-    for i in range(len(q)):
-        accelerations[TOTAL, i] += accelerations[POSTURE, i]
-        accelerations[COMMANDED, i], accelerations[VELOCITY, i] = accelerations[TOTAL, i], qd[i]
-        is_beyond = (is_beyond or not accelerations[LOWEST, i] <= accelerations[TOTAL, i]
-                     <= accelerations[HIGHEST, i])
+    for i in range(d.n):
+        d.qdd_law[i] += d.qdd_posture[i]
+        d.commanded[0, i], d.measured_speed[0, i] = d.qdd_law[i], qd[i]
+        is_beyond = is_beyond or not d.lowest[i] <= d.qdd_law[i] <= d.highest[i]
     return is_beyond

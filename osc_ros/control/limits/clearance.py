@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.collision.distance import HALF_SPACE
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel
 from osc_ros.collision.obstacles import AXES, KIND, Obstacles, PLACE, SPIN, USED
-from osc_ros.compile.compiled import plain
 from osc_ros.control.limits.near_rows import (
     APPROACH,
     BODY,
@@ -24,10 +23,8 @@ from osc_ros.control.limits.near_rows import (
     DISTANCE,
     ENDS,
     FIRST,
-    parts_in,
     ROW,
     SECOND,
-    size_of,
     THICK,
     TOUCHES,
 )
@@ -41,6 +38,7 @@ Array = NDArray[np.float64]
 
 LARGEST_MARGIN = 1.0  # [m]
 BASE_OUTSIDE = 0.1  # largest distance of a joint at the base beyond a plane of the fence [m]
+UNUSED = CLEARANCE.new()
 BRAKING = 0.5  # share of the decelerations of the joints with which the arm stops at the margin
 
 
@@ -178,8 +176,7 @@ class KeepingClear:
     settings : Clearance, optional
         None: the arm does not keep clear.
     obstacles : Obstacles
-    numbers : flat array
-        See `osc_ros.control.limits.near_rows`; empty without settings.
+    record : record CLEARANCE of `osc_ros.control.limits.near_rows`
 
     Parameters
     ----------
@@ -193,15 +190,15 @@ class KeepingClear:
     """
 
     def __init__(self, robot: Robot, clearance: Clearance | None, obstacles: Obstacles) -> None:
-        self.settings, self.obstacles, self.numbers = clearance, obstacles, np.zeros(0)
+        self.settings, self.obstacles, self.record = clearance, obstacles, UNUSED
         self._shapes: tuple[LinkShape, ...] = ()
         if clearance is not None:
             self._build(robot, clearance)
 
     @property
-    def arrays(self) -> tuple[Array, Array]:
-        """The first two arrays of `near_rows.near_rows`; empty without settings."""
-        return self.numbers, (self.obstacles.record if len(self.numbers) else self.numbers)
+    def state_arrays(self) -> tuple[NDArray[Any], ...]:
+        """State of clearance and obstacles; none without settings."""
+        return () if self.settings is None else (self.record.slots, self.obstacles.record)
 
     def _build(self, robot: Robot, clearance: Clearance) -> None:
         pairs = list(_near_pairs(robot, clearance))
@@ -209,37 +206,34 @@ class KeepingClear:
         moving = [i for i, shape in enumerate(clearance.shapes)
                   if link_frame(robot, shape.link)[0] >= 0]
         pairs += [(i, S + k) for k in range(F) for i in moving]
-        self.numbers = np.zeros(size_of(robot.n, S, F, len(pairs)))
-        self._at = CLEARANCE.of(self.numbers, robot.n)
-        self._at.sizes[:], self._at.margin[0] = (S, F, len(pairs)), clearance.margin
-        self._at.share[0], self._at.nearest[0] = BRAKING, np.inf
-        shapes, planes, rows, self._grid = plain(parts_in)(self.numbers, robot.n, self._at.sizes)
+        self.record = c = CLEARANCE.new(n=robot.n, k=S, m=F)
+        c.margin, c.share, c.nearest, c.pair_count = clearance.margin, BRAKING, np.inf, len(pairs)
         tip = robot.frames[robot.tip][0]
-        for row, shape in zip(shapes, clearance.shapes):
+        for row, shape in zip(c.shapes, clearance.shapes):
             body, T = link_frame(robot, shape.link)
             row[BODY], row[THICK] = body, shape.radius
             row[ENDS:THICK] = (shape.ends @ T[:3, :3].T + T[:3, 3]).ravel()
             row[TOUCHES] = shape.link in clearance.touching if clearance.touching else body == tip
         _require_first_joints_within(robot, clearance.fence)
-        for row, (*normal, offset) in zip(planes, clearance.fence.tolist()):
+        for row, (*normal, offset) in zip(c.planes, clearance.fence.tolist()):
             row[USED], row[KIND] = 1.0, HALF_SPACE
             row[AXES:PLACE] = axis_on_z(np.array(normal))[:3, :3].ravel()
             row[PLACE:SPIN] = offset * np.array(normal)
-        rows[:, :2] = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-        self._planes, self._shapes = F, clearance.shapes
+        c.pairs[:len(pairs), :2] = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+        self._shapes = clearance.shapes
 
     def forget(self) -> None:
         """Clear the report before a first tick, which compares all pairs."""
-        if len(self.numbers):
-            self._at.number[0], self._at.nearest[0] = 0.0, np.inf
-            grids = [one for one in self.obstacles.grids if one is not self._grid]
-            self.obstacles.grids = [*grids[-1:], self._grid]
+        if (c := self.record) is not UNUSED:
+            c.count, c.nearest = 0, np.inf
+            grids = [one for one in self.obstacles.grids if one is not c.due]
+            self.obstacles.grids = [*grids[-1:], c.due]
             self.obstacles.note_restart()
 
     @property
     def nearest(self) -> float:
         """Smallest distance of the pairs that are near [m]; infinite if none is."""
-        return float(self._at.nearest[0]) if len(self.numbers) else np.inf
+        return np.inf if self.settings is None else float(self.record.nearest)
 
     @property
     def nearest_text(self) -> str:
@@ -257,14 +251,12 @@ class KeepingClear:
 
         """
         found: list[Near] = []
-        if not len(self.numbers):
-            return found
-        S = len(self._shapes)
-        for row in self._at.found[:int(self._at.number[0])]:
+        S, F = self.record.k, self.record.m
+        for row in self.record.found[:self.record.count]:
             second = int(row[SECOND])
             other = (_name(self._shapes[second]) if second < S
-                     else 'fence' if second < S + self._planes
-                     else self.obstacles.name_of(second - S - self._planes))
+                     else 'fence' if second < S + F
+                     else self.obstacles.name_of(second - S - F))
             if other:  # else an obstacle that was removed
                 found.append(Near(
                     _name(self._shapes[int(row[FIRST])]), other, float(row[DISTANCE]),

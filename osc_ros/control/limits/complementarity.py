@@ -53,6 +53,69 @@ def put_inverse(A, chosen, factor, inverse):
         _solve_by_cholesky(factor, n, inverse[i])
 
 
+@inlined
+def _solve_chosen(K, qdd, bounds, side, chosen, factor, x):
+    """
+    Write to x the multipliers with which the rows at a bound reach it, the other rows free.
+
+    Returns the number of these rows; x and `chosen`, their indices, have as many items.
+
+    """
+    count = 0
+    for i in range(len(qdd)):
+        if side[i] != 0:
+            chosen[count] = i
+            x[count] = bounds[1 if side[i] > 0 else 0, i] - qdd[i]
+            count += 1
+    _put_cholesky(K, chosen, count, factor)
+    _solve_by_cholesky(factor, count, x)
+    return count
+
+
+@inlined
+def _descends_within(K, qdd, bounds, side, chosen, factor, push, change):
+    """
+    Do `nearest_within` by an active-set method whose dual objective falls in every iteration.
+
+    It starts without rows at a bound, adds the most violated row, and drops rows whose multipliers
+    change sign on the way to the optimum of the chosen rows (Lawson and Hanson).
+
+    """
+    n, lower, upper, work = len(qdd), bounds[0], bounds[1], 0.0
+    for i in range(n):
+        side[i], push[i] = 0, 0.0
+    for k in range(100 + 10 * n):
+        if work > _MOST_WORK and k >= _PATIENCE:
+            return False
+        worst, row = 0.0, -1
+        for i in range(n):
+            change[i] = 0.0
+            for j in range(n):
+                change[i] += K[i, j] * push[j]
+            off = max(qdd[i] + change[i] - upper[i], lower[i] - qdd[i] - change[i])
+            if side[i] == 0 and off > max(_ROUNDING * (1.0 + np.abs(qdd[i])),
+                                          worst * np.sqrt(K[i, i])):
+                worst, row = off / np.sqrt(K[i, i]), i
+        if row < 0:
+            return True
+        side[row] = 1 if qdd[row] + change[row] > upper[row] else -1
+        first = row
+        while first >= 0:
+            share, first = 1.0, -1
+            count = _solve_chosen(K, qdd, bounds, side, chosen, factor, change)
+            work += float(count) ** 3
+            for a in range(count):
+                i = chosen[a]
+                if change[a] * side[i] > 0.0 and np.abs(push[i]) < share * np.abs(
+                        push[i] - change[a]):
+                    share, first = push[i] / (push[i] - change[a]), i
+            for a in range(count):
+                push[chosen[a]] += share * (change[a] - push[chosen[a]])
+            if first >= 0:
+                side[first], push[first] = 0, 0.0
+    return False
+
+
 @kernel
 def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
     """
@@ -60,10 +123,10 @@ def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
 
     λ are the multipliers of the bounds; λ and the bounds form a linear complementarity problem. K
     is positive definite, so the solution is unique, and continuous in q̈ and the bounds. The
-    solver is principal pivoting: in an iteration all rows that violate a condition change sides,
-    as long as their number falls; otherwise only the last of them does, which guarantees
-    termination (Murty; Júdice and Pires). The search starts from the given sides; from the
-    solution of the last tick it mostly needs one iteration.
+    solver is block principal pivoting: in an iteration all rows that violate a condition change
+    sides, as long as their number falls (Júdice and Pires); otherwise `_descends_within` solves
+    the problem. The search starts from the given sides; from the solution of the last tick it
+    mostly needs one iteration.
 
     Parameters
     ----------
@@ -90,17 +153,10 @@ def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
     for k in range(100 + 10 * n):
         if work > _MOST_WORK and k >= _PATIENCE:
             return False
-        count = 0
         for i in range(n):
             push[i] = 0.0
-        for i in range(n):
-            if side[i] != 0:
-                chosen[count] = i
-                push[count] = (upper[i] if side[i] > 0 else lower[i]) - qdd[i]
-                count += 1
+        count = _solve_chosen(K, qdd, bounds, side, chosen, factor, push)
         work += float(count) ** 3
-        _put_cholesky(K, chosen, count, factor)
-        _solve_by_cholesky(factor, count, push)
         for a in range(count - 1, -1, -1):  # in place: chosen[a] ≥ a, so no value is overwritten
             value, push[a] = push[a], 0.0
             push[chosen[a]] = value
@@ -108,7 +164,7 @@ def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
             change[i] = 0.0
             for a in range(count):
                 change[i] += K[i, chosen[a]] * push[chosen[a]]
-        wrong, last = 0, -1
+        wrong = 0
         for i in range(n):
             margin = _ROUNDING * (1.0 + np.abs(qdd[i]))
             if side[i] == 0:
@@ -116,15 +172,16 @@ def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
                     qdd[i] + change[i] < lower[i] - margin)
             else:
                 off = push[i] * side[i] > 0.0
-            if off:
-                wrong, last = wrong + 1, i
+            wrong += off
         if wrong == 0:
             return True
         if wrong < fewest:
             fewest, patience = wrong, 3
         else:
             patience -= 1
-        for i in range(last if patience < 0 else 0, last + 1):
+        if patience < 0:
+            return _descends_within(K, qdd, bounds, side, chosen, factor, push, change)
+        for i in range(n):
             if side[i] != 0:
                 if push[i] * side[i] > 0.0:
                     side[i] = 0

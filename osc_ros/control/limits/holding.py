@@ -60,10 +60,10 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
         if not over.any():
             return
     i = int(np.argmax(np.where(over, np.abs(tau) / most, 0.0)))
-    mass = robot.payload_mass
-    where = (f"joint '{robot.joint_names[i]}' would take {abs(tau[i]):.4g} to hold the arm where "
-             f'it is, and may take {most[i]:.4g}, {HOLDING:.0%} of its effort limit of '
-             f'{effort[i]:g}')
+    mass, unit = robot.payload_mass, effort_unit(robot, i)
+    where = (f"joint '{robot.joint_names[i]}' would take {abs(tau[i]):.4g} {unit} to hold the arm "
+             f'where it is, and may take {most[i]:.4g} {unit}, {HOLDING:.0%} of its effort limit '
+             f'of {effort[i]:g} {unit}')
     turned = before is not None and not np.array_equal(gravity, before[1])
     if mass > 0.0 and not turned:
         alone = _load(Weight(robot.without_payload()), q, gravity)
@@ -80,7 +80,7 @@ def require_strength(robot: Robot, gravity: Array, q: Array, effort: Array) -> N
     """Raise if a joint needs more than its effort limit [N·m, N] to hold the arm at q (n,)."""
     tau = np.abs(_load(Weight(robot), q, gravity))
     for i in np.flatnonzero(tau > effort).tolist():
-        unit = 'N' if robot.prismatic[i] else 'N m'
+        unit = effort_unit(robot, i)
         raise InputError(f"joint '{robot.joint_names[i]}' would take {tau[i]:.4g} {unit} to hold "
                          f'the arm where it is, and may take {effort[i]:g} {unit}: the arm would '
                          'fall. Raise its effort limit (of the robot description, or '
@@ -117,9 +117,15 @@ def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None
         return
     tau = np.abs(_load(Weight(robot), q, robot.gravity))
     for i in np.flatnonzero(lowered & (tau > HOLDING * effort)).tolist():
-        raise InputError(f"parameter 'limits.effort': {effort[i]:g} for "
-                         f"'{robot.joint_names[i]}', which takes {tau[i]:.4g} to hold the arm "
-                         f'where it is: must be at least {tau[i] / HOLDING:.4g}')
+        unit = effort_unit(robot, i)
+        raise InputError(f"parameter 'limits.effort': {effort[i]:g} {unit} for "
+                         f"'{robot.joint_names[i]}', which takes {tau[i]:.4g} {unit} to hold the "
+                         f'arm where it is: must be at least {tau[i] / HOLDING:.4g} {unit}')
+
+
+def effort_unit(robot: Robot, i: int) -> str:
+    """Unit of the effort of joint i."""
+    return 'N' if robot.prismatic[i] else 'N m'
 
 
 def _load(weight: Weight, q: Array, gravity: Array) -> Array:

@@ -28,7 +28,6 @@ HARDEST = 50.0  # largest deceleration that `Limits.of` assumes [rad/s², m/s²]
 # Rows of `Limits.table`, one column per joint: lowest and highest position, speed, deceleration,
 # 1 / reaction time [1/s], torque, rate of the torque, depth of the soft zone.
 LOWER, UPPER, SPEED, DECELERATION, RATE, EFFORT, EFFORT_RATE, ZONE = range(8)
-ROWS = ZONE + 1
 # Longest reaction time, and longest time in which a torque turns from one limit to the other: the
 # arm could not be braked in time with slower torques [s].
 LONGEST_REACTION = 0.5

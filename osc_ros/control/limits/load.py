@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel
-from osc_ros.compile.record import Slot, Table
+from osc_ros.control.data import BODY_WORK
 from osc_ros.control.limits.bodies import (
     ACCELERATION,
     ALPHA,
@@ -71,27 +71,13 @@ _CONSTANT = 1e-9
 # base's origin, of all bodies from this one outward; momentum of these bodies, and its rate.
 _MASSES, _MOMENT, _MOMENTUM, _FORCE = (
     MOTION_WIDTH, MOTION_WIDTH + 1, MOTION_WIDTH + 4, MOTION_WIDTH + 7)
-WORK_WIDTH = MOTION_WIDTH + 10
 
-# Rows of bounds: largest number of those of `clearance`; joint of a load, or number of a witness
-# point; firmness, which rises from 0 to 1 as the bound comes into force; softness, see `nearest`;
-# the excess that counts as large.
-MOST_NEAR = 16
-INDEX, FIRMNESS, SOFTNESS, UNIT, ROW_WIDTH = range(5)
+# Columns of `row_facts`: joint of a load, or number of a witness point; firmness, which rises from
+# 0 to 1 as the bound comes into force; softness, see `nearest`; the excess that counts as large.
+INDEX, FIRMNESS, SOFTNESS, UNIT = range(4)
 # Softness of the bound of a load. A firmness of 0 is a load at the share HEAVY of the limit, 1 a
 # load at the share BOUNDED.
 SOFT_LOAD = 1e-3
-
-LOADS = Table(
-    'Loads',
-    Slot('rows', (f'n + {MOST_NEAR}', 'n'), '', 'bounds rows · q̈ ≤ most: a row for every joint '
-         'whose load is bounded, then those of `clearance`'),
-    Slot('most', (f'n + {MOST_NEAR}',), '', 'bounds of these products'),
-    Slot('of', (f'n + {MOST_NEAR}', ROW_WIDTH), '', 'INDEX to UNIT for each row'),
-    Slot('work', ('n', WORK_WIDTH), '', 'a row of numbers for each body'),
-    Slot('load', ('n',), 'N·m, N', 'torques that hold the joints against gravity'))
-
-_views = LOADS.views
 
 
 @inlined
@@ -105,7 +91,7 @@ def gravity_torques(bodies, gravity, q, work, load):
     """
     Write the torques `load` (n,) that hold a robot at rest at q (n,) [N·m; N if prismatic].
 
-    `bodies` is the result of `bodies_of`, `gravity` is (3,) [m/s²], `work` (n, WORK_WIDTH) is
+    `bodies` is the result of `bodies_of`, `gravity` is (3,) [m/s²], `work` (n, BODY_WORK) is
     written.
 
     """
@@ -139,7 +125,7 @@ def _put_momenta(bodies, work):
     for i in range(len(bodies) - 1, -1, -1):
         parent = int(bodies[i, PARENT])
         if parent >= 0:
-            for k in range(_MOMENTUM, WORK_WIDTH):
+            for k in range(_MOMENTUM, BODY_WORK):
                 work[parent, k] += work[i, k]
 
 
@@ -183,54 +169,41 @@ def _put_gradient(bodies, work, g, i, sign, row):
 
 
 @kernel
-def bounded_loads(bodies, gravity, q, qd, added, effort, loads):
+def bounded_loads(m, d, gravity, q, qd):
     """
     Write bounds of the accelerations that keep the joints' loads within their limits.
 
-    Parameters
-    ----------
-    bodies, gravity, q
-        See `gravity_torques`.
-    qd, added, effort : (n,)
-        Velocities; loads in addition to those of the model; effort limits, which may be infinite.
-    loads : flat array, written
-        Record of LOADS, or one that begins with its slots.
-
-    Returns
-    -------
-    int
-        Number of rows; -1 if every load is below the share NEAR of its limit.
+    `added` are loads in addition to those of the model. Return the number of rows; -1 if every
+    load is below the share NEAR of its limit.
 
     """
-    own = _views(loads, len(q))
-    work, load, rows = own.work, own.load, own.rows
+    bodies, work, load, rows, of = m.bodies, d.body_work, d.gravity_load, d.row_of_q, d.row_facts
     gravity_torques(bodies, gravity, q, work, load)
     count, is_near, g = 0, False, vector_at(gravity, 0)
-    for i in range(len(q)):
-        load[i] += added[i]
+    for i in range(d.n):
+        load[i] += d.added[i]
         size = np.abs(load[i])
-        is_near = is_near or size > NEAR * effort[i]
-        count += size > HEAVY * effort[i]
+        is_near = is_near or size > NEAR * d.most_effort[i]
+        count += size > HEAVY * d.most_effort[i]
     if count == 0:
         return 0 if is_near else -1
     put_motions(bodies, qd, work)
     _put_momenta(bodies, work)
     count = 0
-    for i in range(len(bodies)):
+    for i in range(d.n):
         at = int(bodies[i, AT])
-        size, sign = np.abs(load[at]), np.copysign(1.0, load[at])
-        if not size > HEAVY * effort[at]:
+        size, sign, effort = np.abs(load[at]), np.copysign(1.0, load[at]), d.most_effort[at]
+        if not size > HEAVY * effort:
             continue
         if not _put_gradient(bodies, work, g, i, sign, rows[count]) > _CONSTANT * size:
             continue
-        own.of[count, INDEX], own.of[count, SOFTNESS], own.of[count, UNIT] = (
-            at, SOFT_LOAD, effort[at])
-        own.of[count, FIRMNESS] = min((size / effort[at] - HEAVY) / (BOUNDED - HEAVY), 1.0)
+        of[count, INDEX], of[count, SOFTNESS], of[count, UNIT] = at, SOFT_LOAD, effort
+        of[count, FIRMNESS] = min((size / effort - HEAVY) / (BOUNDED - HEAVY), 1.0)
         pace = 0.0
-        for j in range(len(q)):
+        for j in range(d.n):
             pace += rows[count, j] * qd[j]
-        own.most[count] = (PACE * (PACE * (FULL * effort[at] - size) - 2.0 * pace)
-                           - sign * _bend(bodies[i], work[i], g))
+        d.row_most[count] = (PACE * (PACE * (FULL * effort - size) - 2.0 * pace)
+                             - sign * _bend(bodies[i], work[i], g))
         count += 1
     return count
 
@@ -239,7 +212,7 @@ class Weight:
     """Computes gravity torques of a robot whose joints have one degree of freedom each."""
 
     def __init__(self, robot: Robot) -> None:
-        self._bodies, self._work = bodies_of(robot), np.zeros((robot.n, WORK_WIDTH))
+        self._bodies, self._work = bodies_of(robot), np.zeros((robot.n, BODY_WORK))
 
     def torque(self, q: Array, gravity: Array) -> Array:
         """Torques (n,) [N·m; N] that hold the robot at rest at q (n,) in gravity (3,) [m/s²]."""

@@ -51,7 +51,8 @@ from osc_ros.collision.obstacles import (
     USED,
 )
 from osc_ros.compile.compiled import inlined, stage, view
-from osc_ros.compile.record import Slot, Table
+from osc_ros.compile.record_type import Slot, Table
+from osc_ros.control.data import MOST_NEAR
 from osc_ros.control.limits.bodies import (
     ACCELERATION,
     ALPHA,
@@ -66,9 +67,8 @@ from osc_ros.control.limits.bodies import (
     TURN,
     VELOCITY,
 )
-from osc_ros.control.limits.bounds import BEFORE, ceiling, UNEXPLAINED
-from osc_ros.control.limits.limits import DECELERATION, RATE
-from osc_ros.control.limits.load import FIRMNESS, INDEX, MOST_NEAR, SOFTNESS, UNIT
+from osc_ros.control.limits.bounds import ceiling
+from osc_ros.control.limits.load import FIRMNESS, INDEX, SOFTNESS, UNIT
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
@@ -113,57 +113,32 @@ FIRST, SECOND, DUE, PAIR_WIDTH = 0, 1, 2, 3
 # acceleration of approach that the torques do not explain.
 DISTANCE, APPROACH, SHARE, POINT_AT, ROW, BIAS, DRIVEN, FOUND_WIDTH = 2, 3, 4, 5, 8, 9, 10, 11
 
-CLEARANCE = Table(
+CLEARANCE = Table(  # for k capsules and m planes of the fence; none: the arm does not keep clear
     'Clearance',
-    Slot('sizes', (3,), '', 'number of capsules, of planes, of pairs without obstacles'),
-    Slot('margin', (1,), 'm', 'distance at which the approach ends'),
-    Slot('share', (1,), '', 'of the decelerations of the joints that is used'),
-    Slot('odometer', (1,), 'm', 'sum of upper bounds of the travel of two bodies'),
-    Slot('fastest', (1,), 'm/s', 'upper bound of the speed of approach of two bodies'),
-    Slot('zone', (1,), 'm', 'distance at which pairs are near'),
-    Slot('number', (1,), '', 'number of rows of `found`'),
-    Slot('nearest', (1,), 'm', 'smallest distance of the pairs in `found`; infinite without one'),
+    Slot('margin', (), 'm', 'distance at which the approach ends'),
+    Slot('share', (), '', 'of the decelerations of the joints that is used'),
+    Slot('odometer', (), 'm', 'sum of upper bounds of the travel of two bodies'),
+    Slot('fastest', (), 'm/s', 'upper bound of the speed of approach of two bodies'),
+    Slot('zone', (), 'm', 'distance at which pairs are near'),
+    Slot('count', (), '', 'number of rows of `found`', int),
+    Slot('nearest', (), 'm', 'smallest distance of the pairs in `found`; infinite without one'),
     Slot('found', (MOST_NEAR, FOUND_WIDTH), '', 'the witness points that bound accelerations'),
     Slot('before', (MOST_NEAR, 3), '', 'ROW, BIAS and DRIVEN of `found` at the last tick'),
     Slot('urgency', (MOST_NEAR,), '', 'by how much the accelerations of the last tick exceed each '
          'bound, in decelerations'),
-    Slot('row', (1, 'n'), '', 'memory for a row'))
-
-_views, _near_views = CLEARANCE.views, CLEARANCE.only('margin', 'nearest')
-
-
-@inlined
-def parts_in(numbers, n, sizes):
-    """
-    Return shapes, planes, pairs and the grid of capsules with obstacles, after the record.
-
-    `sizes` is the first slot of CLEARANCE.
-
-    """
-    S, F, P, k = int(sizes[0]), int(sizes[1]), int(sizes[2]), START_OF_PARTS + n
-    return (view(numbers, k, (S, SHAPE_WIDTH)),
-            view(numbers, k + S * SHAPE_WIDTH, (F, SOLID_WIDTH)),
-            view(numbers, k + S * SHAPE_WIDTH + F * SOLID_WIDTH, (P, PAIR_WIDTH)),
-            view(numbers, k + S * SHAPE_WIDTH + F * SOLID_WIDTH + P * PAIR_WIDTH,
-                 (S, MOST_OBSTACLES)))
-
-
-START_OF_PARTS = CLEARANCE.size(0)
+    Slot('shapes', ('k', SHAPE_WIDTH), '', 'capsules; BODY to SHAPE_WIDTH are the columns'),
+    Slot('planes', ('m', SOLID_WIDTH), '', 'planes of the fence, see `collision.obstacles`'),
+    Slot('pair_count', (), '', 'number of rows of `pairs` that are used', int),
+    Slot('pairs', ('kk + km', PAIR_WIDTH), '', 'pairs without obstacles, see FIRST'),
+    Slot('due', ('k', MOST_OBSTACLES), 'm', 'as DUE of `pairs`, for each capsule and obstacle'),
+    room=(Slot('row', ('n',), '', 'memory for a row'),))
+clearance_at = CLEARANCE.at  # kernels take the function
 
 
 @inlined
-def is_too_near(numbers, n):
-    """Return whether a pair was much nearer than the margin at the last tick of n joints."""
-    if len(numbers) == 0:
-        return False
-    at = _near_views(numbers, n)
-    return at.nearest[0] < TOO_NEAR_SHARE * at.margin[0]
-
-
-def size_of(n: int, shapes: int, planes: int, pairs: int) -> int:
-    """Length of the array of a clearance for n joints."""
-    return (CLEARANCE.size(n) + shapes * (SHAPE_WIDTH + MOST_OBSTACLES) + planes * SOLID_WIDTH
-            + pairs * PAIR_WIDTH)
+def is_too_near(c):
+    """Return whether a pair was much nearer than the margin at the last tick."""
+    return c.k > 0 and c.nearest < TOO_NEAR_SHARE * c.margin
 
 
 @inlined
@@ -218,7 +193,7 @@ def _place_of(row, time):
 
 
 @inlined
-def _solid(shapes, solid, time, is_shape):
+def _solid(solid, time, is_shape):
     """
     Return kind and size of the second solid of a pair, its radius, axes and place.
 
@@ -281,30 +256,28 @@ def _gradual(before, index, dt, bias, driven):
 
 
 @stage
-def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
+def _put_candidate(c, m, d, solid, pair, numbers):
     """
     Write the row of a witness point, unless MOST_NEAR more urgent ones are there.
 
     Parameters
     ----------
-    at, bodies, work, shapes
+    c, m, d
     solid : array
         Row of the second solid.
     pair : (int, int, bool, float, float, float)
         First and second of `found`; whether the second is a capsule of a link; distance without
         the radii; s of the point on the capsule; firmness of the bound.
     numbers : (float, float, float, float, float)
-        Time of the state; time of one tick, 0 at the first; softness; index of the row; radii.
-    loads : (rows, most, of, table, accelerations, first)
-        Arrays to which the row is written, see `load.LOADS`; limits, and accelerations of the
-        joints, see `bounds.exceeds`; number of rows before.
+        Time of the state; time of one tick, 0 at the first; softness; index of the row; number of
+        rows before.
 
     """
     first, second, is_shape, distance, s, firmness = pair
-    time, dt, softness, index, thickness = numbers
-    rows, most, of, table, accelerations, before = loads
-    kind, size, _, R, p = _solid(shapes, solid, time, is_shape)
-    capsule = shapes[first]
+    time, dt, softness, index, before = numbers
+    bodies, work, of = m.bodies, d.body_work, d.row_facts
+    kind, size, _, R, p = _solid(solid, time, is_shape)
+    capsule = c.shapes[first]
     x = along(s, vector_at(capsule, WAY), vector_at(capsule, START))
     v, a = _motion_of(work, int(capsule[BODY]), x)
     other = -1
@@ -318,157 +291,144 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
     else:
         v, a = relative_motion(x, v, a, (p, vector_at(solid, SPIN), ZERO,
                                          vector_at(solid, SPEED), ZERO))
-    _, c, normal, bend = height_and_bend(kind, size, unrotate(R, sub(x, p)), unrotate(R, v))
-    normal, c = rotate(R, normal), add(p, rotate(R, c))
-    approach, row = -dot(normal, v), at.row[0]
+    _, point, normal, bend = height_and_bend(kind, size, unrotate(R, sub(x, p)), unrotate(R, v))
+    normal, point = rotate(R, normal), add(p, rotate(R, point))
+    approach, row = -dot(normal, v), c.row
     for i in range(len(row)):
         row[i] = 0.0
     _add_row(bodies, work, int(capsule[BODY]), x, normal, -1.0, row)
     _add_row(bodies, work, other, x, normal, 1.0, row)
     deceleration, rate, driven, last = 0.0, np.inf, 0.0, 0.0
     for i in range(len(row)):
-        driven += row[i] * accelerations[UNEXPLAINED, i]
-        last += row[i] * accelerations[BEFORE + 2, i]
-        deceleration += at.share[0] * np.abs(row[i]) * table[DECELERATION, i]
-        rate = min(rate, table[RATE, i])
+        driven += row[i] * d.unexplained[0, i]
+        last += row[i] * d.commanded[1, i]
+        deceleration += c.share * np.abs(row[i]) * d.deceleration[i]
+        rate = min(rate, d.reaction_rate[i])
     # the bound is soft where the joints hardly change the distance: a firm one would demand
     # arbitrarily large accelerations
     firmness *= min(deceleration / LEAST_BRAKING, 1.0)
     deceleration = max(deceleration, LEAST_BRAKING)
-    room = max(distance - at.margin[0], -RETREAT / rate)
-    bias, driven = _gradual(at.before, index, dt, dot(normal, a) + bend, driven)
+    room = max(distance - c.margin, -RETREAT / rate)
+    bias, driven = _gradual(c.before, index, dt, dot(normal, a) + bend, driven)
     bound = bias + ceiling(room, approach, np.inf, deceleration, rate,
                            0.5 / dt if dt > 0.0 else 0.0, 0.0) - max(driven, 0.0)
     urgency = (max(last if np.isfinite(last) else 0.0, 0.0) - bound) / deceleration
-    k = int(at.number[0])
+    k = c.count
     if k < MOST_NEAR:
-        at.number[0] += 1.0
+        c.count += 1
     else:
         k = 0
-        for m in range(1, MOST_NEAR):
-            k = m if at.urgency[m] < at.urgency[k] else k
-        if at.urgency[k] >= urgency:
+        for other in range(1, MOST_NEAR):
+            k = other if c.urgency[other] < c.urgency[k] else k
+        if c.urgency[k] >= urgency:
             return
-    at.urgency[k], here = urgency, at.found[k]
+    c.urgency[k], here = urgency, c.found[k]
     here[FIRST], here[SECOND], here[DISTANCE], here[APPROACH], here[SHARE] = (
         first, second, distance, approach, s)
-    put(here, POINT_AT, c)
-    here[ROW], here[BIAS], here[DRIVEN], most[before + k] = index, bias, driven, bound
+    put(here, POINT_AT, point)
+    here[ROW], here[BIAS], here[DRIVEN], d.row_most[before + k] = index, bias, driven, bound
     for i in range(len(row)):
-        rows[before + k, i] = row[i]
+        d.row_of_q[before + k, i] = row[i]
     of[before + k, INDEX], of[before + k, FIRMNESS], of[before + k, SOFTNESS] = (
         index, firmness, softness)
     of[before + k, UNIT] = deceleration
 
 
 @stage
-def _look(at, bodies, work, shapes, solid, pair, numbers, loads):
+def _look(c, m, d, solid, pair, numbers):
     """
     Write the rows of a pair if it is near; return the odometer before which it cannot be near.
 
-    For the arguments see `_put_candidate`; the distance and s of `pair`, and the radii, are
-    found here.
+    For the arguments see `_put_candidate`; the distance and s of `pair` are found here.
 
     """
-    zone = at.zone[0]
     first, second, is_shape, _, _, firmness = pair
-    time, dt, softness, index, _ = numbers
-    kind, size, radius, R, p = _solid(shapes, solid, time, is_shape)
-    capsule = shapes[first]
+    time, dt, softness, index, before = numbers
+    kind, size, radius, R, p = _solid(solid, time, is_shape)
+    capsule = c.shapes[first]
     thickness = capsule[THICK] + radius
     a, u = unrotate(R, sub(vector_at(capsule, START), p)), unrotate(R, vector_at(capsule, WAY))
     least = bound_of(kind, size, a, u) - thickness
-    if least > zone + AROUND:
-        return at.odometer[0] + least
+    if least > c.zone + AROUND:
+        return c.odometer + least
     height, low, high = near_points(kind, size, a, u)
     distance = height - thickness
-    if distance > zone:
-        return at.odometer[0] + distance
-    at.nearest[0] = min(at.nearest[0], distance)
-    _put_candidate(at, bodies, work, shapes, solid,
-                   (first, second, is_shape, distance, low, firmness),
-                   (time, dt, softness, index, thickness), loads)
+    if distance > c.zone:
+        return c.odometer + distance
+    c.nearest = min(c.nearest, distance)
+    _put_candidate(c, m, d, solid, (first, second, is_shape, distance, low, firmness),
+                   (time, dt, softness, index, before))
     if (high - low) * np.sqrt(dot(u, u)) > 1e-3:
-        _put_candidate(at, bodies, work, shapes, solid,
+        _put_candidate(c, m, d, solid,
                        (first, second, is_shape, distance, high, firmness),
-                       (time, dt, softness, index + 1.0, thickness), loads)
-    return at.odometer[0]
+                       (time, dt, softness, index + 1.0, before))
+    return c.odometer
 
 
 @stage
-def near_rows(clear, bodies, times, q, qd, limits, work, loads):
+def near_rows(m, d, c, obstacles, times, q, qd, before):
     """
-    Write the rows of the near pairs, see `load.LOADS`; return their number.
+    Write the rows of the near pairs after `before` other rows; return their number.
 
     Parameters
     ----------
-    clear : flat array, flat array
-        Record of CLEARANCE and the parts after it; empty: nothing is done. `Obstacles.record`.
-    bodies : (n, BODY_WIDTH)
+    m, d, c : records
+        LAW_M, LAW_D, CLEARANCE.
+    obstacles : (MOST_OBSTACLES · SOLID_WIDTH,)
+        `Obstacles.record`.
     times : float, float [s]
         Stamp of the state; time since the last tick, 0 at the first.
     q, qd : (n,)
-    limits : (8, n), (ACCELERATION_ROWS, n)
-        `Limits.table`; accelerations of the joints, see `bounds.exceeds`.
-    work : (n, …), written
-        See `bodies`.
-    loads : (rows, most, of, first)
-        Where the rows are written, and the number of rows that are there.
+    before : int
 
     """
-    (numbers, obstacles), (time, dt), (table, accelerations), n = clear, times, limits, len(q)
-    if len(numbers) == 0:
+    (time, dt), n, work = times, d.n, d.body_work
+    if c.k == 0:
         return 0
-    at = _views(numbers, n)
-    shapes, planes, pairs, grid = parts_in(numbers, n, at.sizes)
-    rows, most, of, before = loads
-    S, F = len(shapes), len(planes)
-    put_poses(bodies, q, work)
-    put_motions(bodies, qd, work)
+    put_poses(m.bodies, q, work)
+    put_motions(m.bodies, qd, work)
     solids = view(obstacles, 0, (MOST_OBSTACLES, SOLID_WIDTH))
-    of_arm, of_obstacles = _put_shapes(shapes, work), _advance_obstacles(solids, time)
+    of_arm, of_obstacles = _put_shapes(c.shapes, work), _advance_obstacles(solids, time)
     fastest = 2.0 * of_arm + of_obstacles
-    at.odometer[0] += max(fastest, at.fastest[0]) * dt
+    c.odometer += max(fastest, c.fastest) * dt
     for k in range(MOST_NEAR):
-        is_old = k < at.number[0] and dt > 0.0
-        at.before[k, 0] = at.found[k, ROW] if is_old else -1.0
-        at.before[k, 1], at.before[k, 2] = at.found[k, BIAS], at.found[k, DRIVEN]
-    at.fastest[0], at.number[0], at.nearest[0] = fastest, 0.0, np.inf
+        is_old = k < c.count and dt > 0.0
+        c.before[k, 0] = c.found[k, ROW] if is_old else -1.0
+        c.before[k, 1], c.before[k, 2] = c.found[k, BIAS], c.found[k, DRIVEN]
+    c.fastest, c.count, c.nearest = fastest, 0, np.inf
     longest, rate = 0.0, np.inf  # longest time in which a joint stops
     for i in range(n):
-        longest = max(longest, np.abs(qd[i]) / (at.share[0] * table[DECELERATION, i]))
-        rate = min(rate, table[RATE, i])
-    at.zone[0] = at.margin[0] + AROUND + fastest * (0.5 * longest + 1.0 / rate + LOOK_AHEAD)
+        longest = max(longest, np.abs(qd[i]) / (c.share * d.deceleration[i]))
+        rate = min(rate, d.reaction_rate[i])
+    c.zone = c.margin + AROUND + fastest * (0.5 * longest + 1.0 / rate + LOOK_AHEAD)
     # after a gap without ticks the arm may have come from anywhere
-    due = at.odometer[0] + at.zone[0] if 0.0 < dt <= LONGEST_GAP else np.inf
-    place = rows, most, of, table, accelerations, before
-    for k in range(len(pairs)):
-        pair = pairs[k]
+    due = c.odometer + c.zone if 0.0 < dt <= LONGEST_GAP else np.inf
+    for k in range(min(c.pair_count, len(c.pairs))):
+        pair = c.pairs[k]
         if pair[DUE] > due:
             continue
         first, second = int(pair[FIRST]), int(pair[SECOND])
-        is_shape = second < S
-        solid = shapes[second] if is_shape else planes[second - S]
-        pair[DUE] = _look(at, bodies, work, shapes, solid,
-                          (first, second, is_shape, 0.0, 0.0, 1.0),
-                          (time, dt, SOFT_SELF if is_shape else SOFT_FENCE,
-                           float(n + 2 * k), 0.0), place)
-    for m in range(MOST_OBSTACLES):
-        solid = solids[m]
+        is_shape = second < c.k
+        solid = c.shapes[second] if is_shape else c.planes[second - c.k]
+        pair[DUE] = _look(c, m, d, solid, (first, second, is_shape, 0.0, 0.0, 1.0),
+                          (time, dt, SOFT_SELF if is_shape else SOFT_FENCE, float(n + 2 * k),
+                           before))
+    for o in range(MOST_OBSTACLES):
+        solid = solids[o]
         if solid[USED] == 0.0:
             continue
         firmness = min(max((time - solid[SINCE]) / FADE_IN, 0.0), 1.0)
         if solid[USED] == LEAVING:
             firmness = 1.0 - firmness
-        for i in range(S):
+        for i in range(c.k):
             if solid[CHANGED] > 0.0:
-                grid[i, m] = 0.0
-            if grid[i, m] > due or shapes[i, BODY] < 0.0 or (
-                    solid[TOUCH] > 0.0 and shapes[i, TOUCHES] > 0.0):
+                c.due[i, o] = 0.0
+            if c.due[i, o] > due or c.shapes[i, BODY] < 0.0 or (
+                    solid[TOUCH] > 0.0 and c.shapes[i, TOUCHES] > 0.0):
                 continue
-            grid[i, m] = _look(at, bodies, work, shapes, solid,
-                               (i, S + F + m, False, 0.0, 0.0, firmness),
+            c.due[i, o] = _look(c, m, d, solid,
+                               (i, c.k + c.m + o, False, 0.0, 0.0, firmness),
                                (time, dt, SOFT_OBSTACLE,
-                                float(n + 2 * (len(pairs) + i * MOST_OBSTACLES + m)), 0.0), place)
+                                float(n + 2 * (c.pair_count + i * MOST_OBSTACLES + o)), before))
         solid[CHANGED] = 0.0
-    return int(at.number[0])
+    return c.count

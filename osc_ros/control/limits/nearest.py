@@ -26,19 +26,13 @@ all inputs.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, part, view
-from osc_ros.compile.record import Slot
-from osc_ros.control.limits.bounds import BEFORE, HIGHEST, LOWEST, TOTAL, UNEXPLAINED
 from osc_ros.control.limits.complementarity import nearest_within, put_inverse
-from osc_ros.control.limits.limits import DECELERATION, EFFORT, EFFORT_RATE, SPEED
-from osc_ros.control.limits.load import FIRMNESS, INDEX, MOST_NEAR, SOFTNESS, UNIT
+from osc_ros.control.limits.load import FIRMNESS, INDEX, SOFTNESS, UNIT
 from osc_ros.dynamics.algebra.fade import smoothed
-from osc_ros.dynamics.priority import level_row
 
 Array = NDArray[np.float64]
 
@@ -61,65 +55,26 @@ GENTLE_RATE, LINGER = 12.0, 0.3
 # rises to the usual rate.
 HASTY = 1.01, 1.06
 EASE = 0.25  # share of GENTLE_RATE that is enough to end an acceleration before a speed limit
-PUSH = 3  # row of `vectors`: after a solve, the multipliers of the bounds
+# Rows of `bound_rows`: bounds, value of the law, multipliers, change of the values.
+LOW, HIGH, VALUE, PUSH, CHANGE = range(5)
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
-_ROWS = f'3n + {MOST_NEAR}'  # most rows: accelerations, torques, loads, distances
-
-MEMORY = (
-    Slot('M', ('n', 'n'), 'kg·m², kg', 'inertia matrix'),
-    Slot('B', ('n', 'n'), '', 'weights of a change of the accelerations, by the tasks'),
-    Slot('there', ('n', 'n'), '', 'M⁻¹ B'),
-    Slot('moved', (6, 'n'), '', 'memory for `_add_resistance`'),
-    Slot('small', (3, 6, 6), '', 'memory for `_add_resistance`'),
-    Slot('six', (6,), '', 'memory for indices, as integers'),
-    Slot('G', (_ROWS, _ROWS), '', 'see `_put_mobility`'),
-    Slot('factor', (_ROWS, _ROWS), '', 'factors of G'),
-    Slot('vectors', (7, _ROWS), '', 'memory for vectors, a number for each row'),
-    Slot('joint_vectors', (2, 'n'), '', 'memory for vectors'))
-
-
-class Tasks(NamedTuple):
-    """
-    Results of the solves for the forces of the tasks, which weight their losses of acceleration.
-
-    - J (6 k, n), inertias (k, 6, 6): Jacobians and inertias of the tasks by solve, see
-      `osc_ros.dynamics.priority.priority.Room`
-    - levels (l, WIDTH): `Priorities.rows`; k is a multiple of l
-    - length: length [m] that weights a rotation of 1 rad like a translation
-
-    """
-
-    J: Array
-    inertias: Array
-    levels: Array
-    length: float
-
 
 @inlined
-def tasks_of(found, solves, length):
-    """Return the `Tasks` of a `Room` with the results of a number of solves."""
-    k, n = solves * len(found.rows), found.J.shape[2]
-    return Tasks(view(found.J, 0, (6 * k, n)), view(found.inertias, 0, (k, 6, 6)), found.rows,
-                 length)
-
-
-@inlined
-def _add_resistance(own, tasks, k):
+def _add_resistance(m, d, c, level):
     """
-    Add the weight of one task's loss: B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J, with J (6, n).
+    Add the weight of a level's loss in solve c: B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J, with J (6, n).
 
     With C = W⁻¹ the matrix in the middle is C^-½ (1 - (1 + yielding C^½ Λ C^½)⁻¹) C^-½ / yielding.
     This form does not need Λ⁻¹, which is infinite in directions that the task does not control.
     For a spring W = Λ.
 
     """
-    M_inv, B, moved, A, X = own.M_inv, own.B, own.moved, own.small[0], own.small[1]
-    J, Lambda, length = tasks.J[6 * k:6 * k + 6], tasks.inertias[k], tasks.length
-    n, level = len(M_inv), k % len(tasks.levels)
-    yielding, is_spring = YIELDING ** (1 - level), False
+    M_inv, B, moved, A, X = d.M_inv, d.B, d.task_rows, d.task_blocks[0], d.task_blocks[1]
+    J, Lambda = d.level_J[c, 6 * level:6 * level + 6], d.level_Lambda[c, level]
+    n, length, yielding, is_spring = d.n, m.singularity[0], YIELDING ** (1 - level), False
     for a in range(6):
-        is_spring = is_spring or tasks.levels[level, level_row.ROOT + a] > 0.0
+        is_spring = is_spring or d.level_root[level, a] > 0.0
     mobility = 0.0
     for a in range(6):
         unit = 1.0 if a < 3 else 1.0 / length
@@ -135,7 +90,7 @@ def _add_resistance(own, tasks, k):
             A[a, b] += yielding * mobility * units * Lambda[a, b]
     is_spring = is_spring or not mobility > 0.0
     if not is_spring:
-        put_inverse(A, own.six.view(np.int64), own.small[2], X)
+        put_inverse(A, d.task_chosen, d.task_blocks[2], X)
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else length) * (1.0 if b < 3 else length)
@@ -159,7 +114,7 @@ def _add_resistance(own, tasks, k):
 
 
 @inlined
-def _put_mobility(own, count, G):
+def _put_mobility(d, count, G):
     """
     Write G = C K Cᵀ with C = [1; M; rows] and K = M⁻¹ - M⁻¹ B M⁻¹.
 
@@ -167,16 +122,16 @@ def _put_mobility(own, count, G):
     the bounds is added to its diagonal.
 
     """
-    M, M_inv, there, rows, n = own.M, own.M_inv, own.there, own.rows, len(own.M)
+    M, M_inv, B, M_inv_B, rows, n = d.M_joint, d.M_inv, d.B, d.M_inv_B, d.row_of_q, d.n
     for i in range(n):
         for j in range(n):
-            G[i, n + j] = G[n + j, i] = (1.0 if i == j else 0.0) - there[i, j]
-            G[n + i, n + j] = M[i, j] - own.B[i, j]
+            G[i, n + j] = G[n + j, i] = (1.0 if i == j else 0.0) - M_inv_B[i, j]
+            G[n + i, n + j] = M[i, j] - B[i, j]
     for i in range(n):
         for j in range(i + 1):
             total = M_inv[i, j]
             for k in range(n):
-                total -= 0.5 * (there[i, k] * M_inv[k, j] + there[j, k] * M_inv[k, i])
+                total -= 0.5 * (M_inv_B[i, k] * M_inv[k, j] + M_inv_B[j, k] * M_inv[k, i])
             G[i, j] = G[j, i] = total
     for k in range(count):
         for i in range(2 * n):
@@ -185,11 +140,11 @@ def _put_mobility(own, count, G):
                 total += G[i, j] * rows[k, j]
             G[i, 2 * n + k] = G[2 * n + k, i] = total
     for k in range(count):
-        for m in range(count):
+        for other in range(count):
             total = 0.0
             for j in range(n):
-                total += rows[m, j] * G[j, 2 * n + k]
-            G[2 * n + k, 2 * n + m] = total
+                total += rows[other, j] * G[j, 2 * n + k]
+            G[2 * n + k, 2 * n + other] = total
     for i in range(n):
         G[i, i] += SOFT_ACCELERATION * M_inv[i, i]
         G[n + i, n + i] += SOFT_TORQUE * M[i, i]
@@ -199,19 +154,19 @@ def _put_mobility(own, count, G):
             for j in range(n):
                 total += rows[k, i] * M_inv[i, j] * rows[k, j]
         # at the firmness 0 a bound is softer than the tasks, so it takes effect smoothly
-        firm = max(own.of[k, FIRMNESS], 1e-2)
+        firm = max(d.row_facts[k, FIRMNESS], 1e-2)
         G[2 * n + k, 2 * n + k] += (
-            own.of[k, SOFTNESS] / (firm * firm * firm * firm) * total + _LEAST)
+            d.row_facts[k, SOFTNESS] / (firm * firm * firm * firm) * total + _LEAST)
 
 
 @inlined
-def _last_side(near, sides, index, n):
+def _last_side(d, index):
     """Side of a row at the last tick: of the load of joint `index`, or of a witness point."""
-    if index < n:
-        return sides[2 * n + index]
-    for k in range(len(near)):
-        if near[k, 0] == index:
-            return int(near[k, 1])
+    if index < d.n:
+        return d.sides[2, index]
+    for k in range(len(d.near_sides)):
+        if d.near_sides[k, 0] == index:
+            return d.near_sides[k, 1]
     return 0
 
 
@@ -229,31 +184,37 @@ def narrow(window, i, last, step):
 
 
 @inlined
-def _limit_gently(at, M, dt, qd, window):
+def gentle_step(d, i, dt):
+    """Change of the torque of a joint in dt [s] at GENTLE_RATE [N·m, N]."""
+    return GENTLE_RATE * d.most_effort[i] * dt
+
+
+@inlined
+def _limit_gently(d, dt, qd):
     """
     Narrow the window of the torques: from their last values they change at most at GENTLE_RATE.
 
-    They may change faster in two cases: by four times the torque of a new push, and while a joint
-    is faster than its speed limit (see HASTY).
+    Two exceptions: a new push allows a further change, of four times its torque; and a joint that
+    is faster than its speed limit allows more, up to the usual rate (see HASTY).
 
     """
-    fastest = 0.0
-    for i in range(len(qd)):
-        fastest = max(fastest, np.abs(qd[i]) / at.table[SPEED, i])
+    M, fastest = d.M_joint, 0.0
+    for i in range(d.n):
+        fastest = max(fastest, np.abs(qd[i]) / d.most_speed[i])
     hasty = smoothed((fastest - HASTY[0]) / (HASTY[1] - HASTY[0]))
-    for i in range(len(M)):
+    for i in range(d.n):
         pushed = 0.0
-        for j in range(len(M)):
-            pushed += M[i, j] * (at.accelerations[UNEXPLAINED, j] - at.accelerations[BEFORE, j])
-        step = GENTLE_RATE * at.table[EFFORT, i] * dt
+        for j in range(d.n):
+            pushed += M[i, j] * (d.unexplained[0, j] - d.unexplained[1, j])
+        step = gentle_step(d, i, dt)
         step = min(step + (4.0 * np.abs(pushed) if np.isfinite(pushed) else 0.0) + (
-            hasty * at.table[EFFORT_RATE, i] * dt if hasty > 0.0 else 0.0),
-            at.table[EFFORT_RATE, i] * dt)
-        narrow(window, i, at.last[i] - at.offset[i], step)
+            hasty * d.most_effort_rate[i] * dt if hasty > 0.0 else 0.0),
+            d.most_effort_rate[i] * dt)
+        narrow(d.window, i, d.last_tau[i] - d.offset[i], step)
 
 
 @part
-def torques_within(at, own, tasks, count, dt, qd, tau):
+def torques_within(m, d, solves, count, dt, qd, tau):
     """
     Overwrite the torques of the law with the nearest torques within all limits except rates.
 
@@ -262,13 +223,12 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
 
     Parameters
     ----------
-    at, own
-        Views of `osc_ros.control.limits.limiter.STATE` and ROOM. Row TOTAL of `accelerations` has
-        the accelerations of the law; the caller has written M⁻¹, the window and the rows of the
-        loads. `damping_share`, `sides` and `shares` are written.
-    tasks : Tasks
-    count, dt : int, float
-        Number of rows of loads and near pairs; time since the last tick [s], 0 at the first.
+    m, d
+        The caller has written the accelerations of the law, M⁻¹, the window and the rows of loads
+        and near pairs. `damping_share`, `sides` and `shares` are written.
+    solves, count, dt : int, int, float
+        Number of solves for the forces of the tasks, whose inertias weight their losses; number
+        of rows of loads and near pairs; time since the last tick [s], 0 at the first.
     qd, tau : (n,), (n,)
         Joint velocities; torques (overwritten), on entry those of the law.
 
@@ -278,67 +238,68 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         Whether a bound is active.
 
     """
-    n = len(qd)
+    n = d.n
     total_rows = 2 * n + count
-    M_inv, M, B, there, rows, window = own.M_inv, own.M, own.B, own.there, own.rows, own.window
-    qdd, effort, guided = at.accelerations[TOTAL], at.table[EFFORT], at.guided[0]
-    G = view(own.G, 0, (total_rows, total_rows))
-    factor = view(own.factor, 0, (total_rows, total_rows))
-    vectors, sides = own.vectors, view(at.sides, 0, (3 * n,)).view(np.int64)
-    low, high, value, push, change = vectors[0], vectors[1], vectors[2], vectors[PUSH], vectors[4]
-    chosen, start_of = vectors[5].view(np.int64), vectors[6].view(np.int64)
-    x, y = own.joint_vectors[0], own.joint_vectors[1]
-    put_inverse(M_inv, chosen, view(own.factor, 0, (n, n)), M)
-    is_gentle = at.gentle[0] > 0.0
+    M_inv, M, B, M_inv_B, rows, of = d.M_inv, d.M_joint, d.B, d.M_inv_B, d.row_of_q, d.row_facts
+    qdd, effort, window = d.qdd_law, d.most_effort, d.window
+    G = view(d.G, 0, (total_rows, total_rows))
+    factor = view(d.G_factor, 0, (total_rows, total_rows))
+    low, high, value = d.bound_rows[LOW], d.bound_rows[HIGH], d.bound_rows[VALUE]
+    push, change = d.bound_rows[PUSH], d.bound_rows[CHANGE]
+    chosen, side, sides = d.bound_chosen[0], d.bound_chosen[1], d.sides
+    x, y = d.joint_rows[0], d.joint_rows[1]
+    put_inverse(M_inv, chosen, view(d.G_factor, 0, (n, n)), M)
+    is_gentle = d.gentle > 0.0
     if is_gentle and dt > 0.0:
-        _limit_gently(at, M, dt, qd, window)
+        _limit_gently(d, dt, qd)
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
-    for k in range(len(tasks.inertias)):
-        _add_resistance(own, tasks, k)
+    for c in range(solves):
+        for level in range(d.k):
+            _add_resistance(m, d, c, level)
     for i in range(n):
         for j in range(n):
             total = 0.0
             for k in range(n):
                 total += M_inv[i, k] * B[k, j]
-            there[i, j] = total
+            M_inv_B[i, j] = total
     far = 0.0
     for i in range(n):
         bias = tau[i]
         for j in range(n):
             bias -= M[i, j] * qdd[j]
-        mobility = 1.0 / M[i, i] + guided * (M_inv[i, i] - 1.0 / M[i, i])
-        low[i] = min(at.accelerations[LOWEST, i], (effort[i] - bias) * mobility)
-        high[i] = max(at.accelerations[HIGHEST, i], (-effort[i] - bias) * mobility)
+        mobility = 1.0 / M[i, i] + d.guided * (M_inv[i, i] - 1.0 / M[i, i])
+        low[i] = min(d.lowest[i], (effort[i] - bias) * mobility)
+        high[i] = max(d.highest[i], (-effort[i] - bias) * mobility)
         if is_gentle:  # accelerations that torques at this rate can end before the speed limit
             jerk = min(EASE * GENTLE_RATE * effort[i] / M[i, i], 1e9)
-            up = np.sqrt(2.0 * jerk * max(at.table[SPEED, i] - qd[i], 0.0))
-            down = np.sqrt(2.0 * jerk * max(at.table[SPEED, i] + qd[i], 0.0))
+            up = np.sqrt(2.0 * jerk * max(d.most_speed[i] - qd[i], 0.0))
+            down = np.sqrt(2.0 * jerk * max(d.most_speed[i] + qd[i], 0.0))
             high[i] = max(min(high[i], max(qdd[i], up)), low[i])
             low[i] = min(max(low[i], min(qdd[i], -down)), high[i])
         low[n + i], high[n + i] = window[0, i], window[1, i]
-        far = max(far, _excess(qdd[i], low[i], high[i], at.table[DECELERATION, i]))
+        far = max(far, _excess(qdd[i], low[i], high[i], d.deceleration[i]))
         if effort[i] < np.inf:
             far = max(far, _excess(tau[i], -effort[i], effort[i], effort[i]))
     for k in range(count):
-        low[2 * n + k], high[2 * n + k] = -np.inf, own.most[k]
+        low[2 * n + k], high[2 * n + k] = -np.inf, d.row_most[k]
         total = 0.0
         for j in range(n):
             total += rows[k, j] * qdd[j]
-        far = max(far, own.of[k, FIRMNESS] * (total - own.most[k]) / own.of[k, UNIT])
-    if at.keeps_posture[0] > 0.0:
+        far = max(far, of[k, FIRMNESS] * (total - d.row_most[k]) / of[k, UNIT])
+    if m.drives_joints:
         far = 0.0
-    rise = min(max(min(far, 1.0) - at.damping_share[0], -dt / DAMPING_TIME), dt / DAMPING_TIME)
-    at.damping_share[0] = min(max(at.damping_share[0] + rise, 0.0), 1.0)
+    rise = min(max(min(far, 1.0) - d.damping_share, -dt / DAMPING_TIME), dt / DAMPING_TIME)
+    d.damping_share = min(max(d.damping_share + rise, 0.0), 1.0)
     # nullspace damping replaces a share of the posture
     for i in range(n):
         x[i] = qdd[i] + DAMPING_RATE * qd[i]
     for i in range(n):
         y[i] = x[i]
         for j in range(n):
-            y[i] -= there[i, j] * x[j]
-        y[i] *= -at.damping_share[0]
+            y[i] -= M_inv_B[i, j] * x[j]
+        y[i] *= -d.damping_share
     for i in range(n):
         value[i], value[n + i] = qdd[i] + y[i], tau[i]
         for j in range(n):
@@ -347,43 +308,41 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         value[2 * n + k] = 0.0
         for j in range(n):
             value[2 * n + k] += rows[k, j] * value[j]
-    _put_mobility(own, count, G)
-    for i in range(2 * n):
-        start_of[i] = sides[i]
-    for k in range(count):
-        start_of[2 * n + k] = _last_side(at.near, sides, int(own.of[k, INDEX]), n)
-    for i in range(total_rows):
-        if start_of[i] != 0 and not np.isfinite(high[i] if start_of[i] > 0 else low[i]):
-            start_of[i] = 0
-    found = nearest_within(G, value[:total_rows], vectors[:2], start_of, chosen, factor, push,
-                           change)
-    for i in range(3 * n):
-        sides[i] = 0
-    at.near[:] = 0.0
+    _put_mobility(d, count, G)
     for i in range(n):
-        sides[i], sides[n + i] = start_of[i], start_of[n + i]
+        side[i], side[n + i] = sides[0, i], sides[1, i]
+    for k in range(count):
+        side[2 * n + k] = _last_side(d, int(of[k, INDEX]))
+    for i in range(total_rows):
+        if side[i] != 0 and not np.isfinite(high[i] if side[i] > 0 else low[i]):
+            side[i] = 0
+    found = nearest_within(G, value[:total_rows], d.bound_rows[:2], side, chosen, factor, push,
+                           change)
+    for i in range(n):
+        sides[0, i], sides[1, i], sides[2, i] = side[i], side[n + i], 0
         x[i] = push[i]
         for j in range(n):
             x[i] += M[i, j] * push[n + j]
+    d.near_sides[:] = 0
     near = 0
     for k in range(count):
-        index = int(own.of[k, INDEX])
+        index = int(of[k, INDEX])
         if index < n:
-            sides[2 * n + index] = start_of[2 * n + k]
+            sides[2, index] = side[2 * n + k]
         else:
-            at.near[near, 0], at.near[near, 1] = index, start_of[2 * n + k]
+            d.near_sides[near, 0], d.near_sides[near, 1] = index, side[2 * n + k]
             near += 1
-            if start_of[2 * n + k] != 0:
-                at.gentle[0] = max(at.gentle[0], LINGER)
+            if side[2 * n + k] != 0:
+                d.gentle = max(d.gentle, LINGER)
         for i in range(n):
             x[i] += rows[k, i] * push[2 * n + k]
     # from here on: x = multipliers as joint torques, low = M⁻¹ x, high = changed torques (both
     # overwrite the bounds), y = change of the accelerations
-    is_at_bound, at.gentle[0] = False, max(at.gentle[0] - dt, 0.0)
+    is_at_bound, d.gentle = False, max(d.gentle - dt, 0.0)
     for i in range(total_rows):
-        is_at_bound = is_at_bound or start_of[i] != 0
-        if is_gentle and start_of[i] != 0 and n <= i < 2 * n:
-            at.gentle[0] = max(at.gentle[0], LINGER)
+        is_at_bound = is_at_bound or side[i] != 0
+        if is_gentle and side[i] != 0 and n <= i < 2 * n:
+            d.gentle = max(d.gentle, LINGER)
     for i in range(n):
         total = 0.0
         for j in range(n):
@@ -396,9 +355,9 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         high[i] = value[n + i] + total
     for i in range(n):
         y[i] += change[i] - SOFT_ACCELERATION * M_inv[i, i] * push[i]
-    _put_shares(M, B, qdd, y, at.shares)
+    _put_shares(M, B, qdd, y, d.shares)
     for i in range(n):
-        wanted = at.last[i] - at.offset[i] if is_gentle and at.has_last[0] > 0.0 else tau[i]
+        wanted = d.last_tau[i] - d.offset[i] if is_gentle and d.has_last else tau[i]
         if found and np.isfinite(high[i]):
             wanted = high[i]
         tau[i] = min(max(wanted, window[0, i]), window[1, i])

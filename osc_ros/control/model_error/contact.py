@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import ahead, kernel, lock
-from osc_ros.compile.record import Recorded, Slot, Table
-from osc_ros.control.model_error import observer
+from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.model_error.disturbance import Disturbance, SETTLED
+from osc_ros.control.model_error.observer import OBSERVER
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -28,53 +28,49 @@ NOT_TOUCHED, FORCE, MOMENT = -1, -2, -3
 
 CONTACT = Table(
     'Contact',
-    Slot('watches', (1,), '', '1 if the torques are compared'),
-    Slot('comes_first', (1,), '', '1 if torques depend on the external torques at the same state'),
-    Slot('learns', (1,), '', '1 while thresholds are learned: no contact is reported'),
+    Slot('watches', (), '', 'whether the torques are compared', bool),
+    Slot('comes_first', (), '', 'whether torques depend on the external torques at the same state',
+         bool),
+    Slot('learns', (), '', 'whether thresholds are learned: no contact is reported', bool),
     Slot('thresholds', ('n',), 'N·m, N', 'larger external torques are a contact'),
     Slot('wrench', (2,), 'N, N·m', 'larger force and moment on the link are one, too'),
     Slot('compensation', ('n',), 'N·m, N', 'compensation in force: thresholds hold for the sum of '
          'external torque and compensation'),
     Slot('peaks', ('n',), 'N·m, N', 'largest external torques so far'),
     Slot('peak_wrench', (2,), 'N, N·m', 'largest force and moment so far'),
-    Slot('value', (1,), 'N·m, N', 'torque, force or moment of the last contact'))
-
-_views, contact_views = CONTACT.views, CONTACT.only('comes_first', 'compensation')
-_state_views = observer.STATE.only('missing', 'torque')
-_result_views = observer.RESULT.only('wrench', 'quality')
+    Slot('value', (), 'N·m, N', 'torque, force or moment of the last contact'))
+contact_at = CONTACT.at  # kernels take the function
 
 
 @kernel
-def touched(contact, forces, estimate, n):
+def touched(contact, o):
     """
     Return the index of the joint beyond its threshold; or FORCE, MOMENT, NOT_TOUCHED.
 
     If several joints are beyond their thresholds, the index is that of the joint with the largest
-    ratio of torque to threshold. `contact` is a record of CONTACT; `forces` and `estimate` are the
-    records STATE and RESULT of the observer.
+    ratio of torque to threshold. `contact` is a record CONTACT, `o` a record OBSERVER.
 
     """
-    at, now, wrench = _views(contact, n), _state_views(forces, n), _result_views(estimate, n)
-    if at.watches[0] == 0.0 or 1.0 - now.missing[0] < SETTLED:
+    if not contact.watches or 1.0 - o.missing < SETTLED:
         return NOT_TOUCHED
-    found, worst, sizes = NOT_TOUCHED, 1.0, at.peak_wrench
-    for k in range(n):
-        value = now.torque[k] + at.compensation[k]
-        at.peaks[k] = max(at.peaks[k], np.abs(value))
-        if np.abs(value) > worst * at.thresholds[k]:
-            found, worst, at.value[0] = k, np.abs(value) / at.thresholds[k], value
+    found, worst, sizes = NOT_TOUCHED, 1.0, contact.peak_wrench
+    for k in range(contact.n):
+        value = o.torque[k] + contact.compensation[k]
+        contact.peaks[k] = max(contact.peaks[k], np.abs(value))
+        if np.abs(value) > worst * contact.thresholds[k]:
+            found, worst, contact.value = k, np.abs(value) / contact.thresholds[k], value
     turning, pushing = 0.0, 0.0
     for k in range(3):
-        turning += wrench.wrench[k] * wrench.wrench[k]
-        pushing += wrench.wrench[3 + k] * wrench.wrench[3 + k]
+        turning += o.wrench[k] * o.wrench[k]
+        pushing += o.wrench[3 + k] * o.wrench[3 + k]
     turning, pushing = np.sqrt(turning), np.sqrt(pushing)
     sizes[0], sizes[1] = max(sizes[0], pushing), max(sizes[1], turning)
-    if found == NOT_TOUCHED and wrench.quality[0] >= RELIABLE:
-        if pushing > at.wrench[0]:
-            found, at.value[0] = FORCE, pushing
-        elif turning > at.wrench[1]:
-            found, at.value[0] = MOMENT, turning
-    return NOT_TOUCHED if at.learns[0] > 0.0 else found
+    if found == NOT_TOUCHED and o.quality >= RELIABLE:
+        if pushing > contact.wrench[0]:
+            found, contact.value = FORCE, pushing
+        elif turning > contact.wrench[1]:
+            found, contact.value = MOMENT, turning
+    return NOT_TOUCHED if contact.learns else found
 
 MARGIN = 1.5  # factor on the largest measured values for learned thresholds
 FLOOR = 0.01  # share of the effort limits that is added to learned thresholds
@@ -129,7 +125,7 @@ class Contact:
         return cls(errors.sudden_torques(robot, with_load=not is_compensated))
 
 
-class ContactSense(Recorded):
+class ContactSense:
     """
     Compares the external torques of every state with thresholds, and learns thresholds.
 
@@ -138,10 +134,8 @@ class ContactSense(Recorded):
 
     """
 
-    TABLES = CONTACT,
-
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(len(names))
+        self.record = CONTACT.new(n=len(names))
         _compile()
         self._names, self.until = names, -math.inf
         self._settings: object = self  # no valid settings: the first call of `use` sets them
@@ -149,16 +143,16 @@ class ContactSense(Recorded):
     @property
     def learns(self) -> bool:
         """Whether thresholds are being learned; contacts are not reported then."""
-        return bool(self.views[0].learns[0])
+        return bool(self.record.learns)
 
     def learn(self, until: float) -> None:
         """Learn the largest external torques until a time on the clock of the states [s]."""
-        at = self.views[0]
-        at.peaks[:], at.peak_wrench[:], at.learns[0], self.until = 0.0, 0.0, 1.0, until
+        at = self.record
+        at.peaks[:], at.peak_wrench[:], at.learns, self.until = 0.0, 0.0, True, until
 
     def stop_learning(self) -> None:
         """Stop learning, and discard the result."""
-        self.views[0].learns[0] = 0.0
+        self.record.learns = False
 
     def use(self, settings: Contact | None, compensation: Array, comes_first: bool = False
             ) -> None:
@@ -169,17 +163,17 @@ class ContactSense(Recorded):
         external torques at the same state.
 
         """
-        at = self.views[0]
-        at.compensation[:], at.comes_first[0] = compensation, comes_first
+        at = self.record
+        at.compensation[:], at.comes_first = compensation, comes_first
         if settings is not self._settings:
             self._settings = settings
-            at.watches[0] = settings is not None
+            at.watches = settings is not None
             if settings is not None:
                 at.thresholds[:], at.wrench[:] = settings.torque, (settings.force, settings.moment)
 
     def reason(self, code: int, value: float) -> str:
         """Return the message for a code of `touched` and the value that exceeds its threshold."""
-        [at] = self.views
+        at = self.record
         force, moment = at.wrench.tolist()
         if code == FORCE:
             return f'external force of {value:.1f} N, more than contact.force {force:g}'
@@ -198,7 +192,7 @@ class ContactSense(Recorded):
         if not self.learns or time < self.until:
             return None
         self.stop_learning()
-        torque, (force, moment) = MARGIN * self.views[0].peaks, MARGIN * self.views[0].peak_wrench
+        torque, (force, moment) = MARGIN * self.record.peaks, MARGIN * self.record.peak_wrench
         floor = FLOOR * np.where(np.isfinite(effort_limits), effort_limits, 0.0)
         return Thresholds(np.maximum(torque + floor, 1e-3), float(force + WRENCH_FLOOR[0]),
                           float(moment + WRENCH_FLOOR[1]))
@@ -207,5 +201,5 @@ class ContactSense(Recorded):
 @ahead
 def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
-    touched(CONTACT.zeros(1), observer.STATE.zeros(1), observer.RESULT.zeros(1), 1)
+    touched(CONTACT.new(n=1), OBSERVER.new(n=1))
     lock(touched)

@@ -38,8 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.compiled import inlined, kernel
-from osc_ros.compile.record import Recorded, Slot, Table
-from osc_ros.control.model_error import observer
+from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.model_error.friction import least_inertia
 from osc_ros.control.model_error.observer import LONGEST_STEP, low_pass, share
 from osc_ros.control.tasks.task import Stiffness, Task
@@ -60,45 +59,45 @@ LEAST = 1e-12  # a smaller compensation is set to 0, because denormal numbers ar
 # [rad/s², m/s²], between which the least rate for a stuck joint rises from 0 to `stuck_rate`. With
 # the default gains they are errors of 0.05° and 0.25°. Lower ones cause hunting.
 RESTS, ACCELERATED = 0.01, (0.35, 1.75)
-# Rows of `limits`, see `Disturbance.limits`.
-EFFORT, BOUND, SPEED, CONTACT, INERTIA = range(5)
 
-PLAN = Table(
-    'CompensationPlan',
-    Slot('is_active', (1,), '', '0: the compensation returns to zero at its largest rate'),
-    Slot('bandwidth', (1,), 'rad/s', 'bandwidth of the filter behind the observer'),
-    Slot('stuck_rate', (1,), 'N·m/s, N/s', 'largest rate for a joint that is stuck'),
-    Slot('free', (1,), 's', 'time after the start in which every torque counts as load'),
-    Slot('knows_friction', (1,), '', '1 if the law compensates friction, too'),
-    Slot('yields', (6,), '', '1 for the axes of the first task along which it gives way'),
-    Slot('limits', (5, 'n'), 'N·m, N; of the rate N·m/s, N/s; of the inertia kg·m², kg',
-         'effort limit, bound, rate, threshold of a contact, and least inertia'))
-
-STATE = Table(
-    'CompensationState',
-    Slot('time', (1,), 's', 'time of the last state'),
-    Slot('free', (1,), 's', 'what is left of the time in which every torque counts as load'),
-    Slot('in_contact', (1,), '', '1 while the arm touches something'),
+STATE = (
+    Slot('time', (), 's', 'time of the last state'),
+    Slot('free', (), 's', 'what is left of the time in which every torque counts as load'),
+    Slot('in_contact', (), '', 'whether the arm touches something', bool),
     Slot('torque', ('n',), 'N·m, N', 'compensation that is added to the torques of the law'),
     Slot('delayed', ('n',), 'N·m, N', '`torque` behind the filter of the observer'),
     Slot('friction', ('n',), 'N·m, N', 'friction compensation in the last torque'),
     Slot('filtered', ('n',), 'N·m, N', '`friction` behind the filter of the observer'))
-
-RESULT = Table(
-    'CompensationResult',
-    Slot('external', ('n',), 'N·m, N', 'external torques without those of yielding axes'),
-    Slot('least', ('n',), 'N·m, N', 'least change of `torque`: of joints that are stuck'))
-
-_plan_views, _state_views, _result_views = (table.views for table in (PLAN, STATE, RESULT))
-plan_views, state_views = PLAN.only('knows_friction'), STATE.only('free', 'torque')
+COMPENSATION = Table(
+    'Compensation',
+    Slot('is_active', (), '', 'whether it compensates; otherwise `torque` returns to 0 at its '
+         'largest rate', bool),
+    Slot('bandwidth', (), 'rad/s', 'bandwidth of the filter behind the observer'),
+    Slot('stuck_rate', (), 'N·m/s, N/s', 'largest rate for a joint that is stuck'),
+    Slot('free_time', (), 's', 'time after the start in which every torque counts as load'),
+    Slot('knows_friction', (), '', 'whether the law compensates friction, too', bool),
+    Slot('yields', (6,), '', '1 for the axes of the first task along which it gives way'),
+    Slot('limits', (5, 'n'), '', 'the five slots below, see `Disturbance.limits`'),
+    *(Slot(name, ('n',), unit, meaning, row=('limits', i))
+      for i, (name, unit, meaning) in enumerate((
+          ('effort', 'N·m, N', 'limits of the torques'),
+          ('bound', 'N·m, N', 'largest compensation'),
+          ('rate', 'N·m/s, N/s', 'largest rate of the compensation'),
+          ('threshold', 'N·m, N', 'larger external torques are a contact'),
+          ('inertia', 'kg·m², kg', 'least inertia')))),
+    *STATE,
+    room=(
+        Slot('external', ('n',), 'N·m, N', 'external torques but for those along axes that yield'),
+        Slot('least', ('n',), 'N·m, N', 'least change of `torque`: of joints that are stuck')))
+compensation_at = COMPENSATION.at  # kernels take the function
 
 
 @inlined
-def _elapsed(state, time):
+def _elapsed(c, time):
     """Time since the last state [s]; 0 for the first one, after a gap, and if time goes back."""
-    dt = time - state.time[0]
+    dt = time - c.time
     if np.isfinite(time):
-        state.time[0] = time
+        c.time = time
     return dt if 0.0 < dt <= LONGEST_STEP else 0.0
 
 
@@ -121,26 +120,26 @@ def _yielded(yields, axes, wrench, first, i):
 
 
 @inlined
-def _leave_out(plan, result, fitted, axes):
+def _leave_out(c, o, axes):
     """
     Subtract from the external torques the part that a wrench along yielding axes explains.
 
-    `fitted` is the result of the observer: its wrench (6,) on the link [N·m, N] explains the
-    external torques. Of this wrench only the components along the axes count along which the first
-    task yields (axes of force, or axes with a stiffness); their joint torques are subtracted from
-    `result.external` (n,) [N·m, N]. `axes` (3, 3) are the axes of the task in the base frame.
+    The wrench (6,) of the observer [N·m, N] explains the external torques. Of this wrench only the
+    components along the axes count along which the first task yields (axes of force, or axes with
+    a stiffness); their joint torques are subtracted. `axes` (3, 3) are the axes of the task in the
+    base frame.
 
     """
     for first in (0, 3):
         for i in range(3):
-            part = _yielded(plan.yields, axes, fitted.wrench, first, i)
+            part = _yielded(c.yields, axes, o.wrench, first, i)
             if part != 0.0:
-                for k in range(len(result.external)):
-                    result.external[k] -= fitted.columns[k, first + i] * part
+                for k in range(c.n):
+                    c.external[k] -= o.columns[k, first + i] * part
 
 
 @inlined
-def _put_friction(state, result, seen, friction, made_up):
+def _put_friction(c, o, friction, made_up):
     """
     In the external torques, replace the friction of the observer's model by `friction` (n,).
 
@@ -148,25 +147,25 @@ def _put_friction(state, result, seen, friction, made_up):
 
     """
     for k in range(len(friction)):
-        state.filtered[k] = low_pass(state.filtered[k], state.friction[k], made_up)
-        state.friction[k] = friction[k]
-        result.external[k] += state.filtered[k] - seen.friction[k]
+        c.filtered[k] = low_pass(c.filtered[k], c.friction[k], made_up)
+        c.friction[k] = friction[k]
+        c.external[k] += c.filtered[k] - o.friction[k]
 
 
 @inlined
-def _touches(limits, state, result, was_in_contact):
+def _touches(c):
     """Return whether an external torque exceeds its threshold, or half of it during a contact."""
     worst = 0.0
-    for k in range(len(state.torque)):
-        worst = max(worst, np.abs(result.external[k] + state.torque[k]) / limits[CONTACT, k])
-    return worst > (0.5 if was_in_contact else 1.0)
+    for k in range(c.n):
+        worst = max(worst, np.abs(c.external[k] + c.torque[k]) / c.threshold[k])
+    return worst > (0.5 if c.in_contact else 1.0)
 
 
 @inlined
-def _gain(plan, observed, dt):
+def _gain(c, o, dt):
     """Filter gain of the compensation for a time step dt [s], limited by QUICKEST."""
-    gain = share(plan.bandwidth[0], dt)
-    return min(gain, QUICKEST / max(share(observed, dt), QUICKEST)) if gain > 0.0 else gain
+    gain = share(c.bandwidth, dt)
+    return min(gain, QUICKEST / max(share(o.bandwidth, dt), QUICKEST)) if gain > 0.0 else gain
 
 
 @inlined
@@ -186,61 +185,55 @@ def _stuck_share(external, law, qd, inertia):
 
 
 @inlined
-def _follow(limits, state, result, gain, dt):
-    """Move the compensation towards the negative external torque, at least by `result.least`."""
-    for k in range(len(state.torque)):
-        c, bound, most = state.torque[k], limits[BOUND, k], dt * limits[SPEED, k]
-        wanted = min(max(-result.external[k], -bound), bound)
-        change = min(max(gain * (wanted - c), -most), most)
-        least = min(max(c + result.least[k], -bound), bound) - c
+def _follow(c, gain, dt):
+    """Move the compensation towards the negative external torque, at least by `least`."""
+    for k in range(c.n):
+        now, bound, most = c.torque[k], c.bound[k], dt * c.rate[k]
+        wanted = min(max(-c.external[k], -bound), bound)
+        change = min(max(gain * (wanted - now), -most), most)
+        least = min(max(now + c.least[k], -bound), bound) - now
         if least > 0.0:
             change = max(change, least)
         elif least < 0.0:
             change = min(change, least)
-        state.torque[k] += change
+        c.torque[k] += change
 
 
 @inlined
-def _limit(limits, state, tau):
+def _limit(c, tau):
     """Limit the compensation so that its sum with tau is within the effort limits."""
-    for k in range(len(tau)):
-        c, effort = state.torque[k], limits[EFFORT, k]
+    for k in range(c.n):
+        now, effort = c.torque[k], c.effort[k]
         if np.isfinite(tau[k]):
-            c = min(max(c, min(-effort - tau[k], 0.0)), max(effort - tau[k], 0.0))
-        state.torque[k] = 0.0 if np.abs(c) < LEAST else c
+            now = min(max(now, min(-effort - tau[k], 0.0)), max(effort - tau[k], 0.0))
+        c.torque[k] = 0.0 if np.abs(now) < LEAST else now
 
 
 @inlined
-def _advance(own, observed, dt, tau, qd, axes, is_held, friction):
-    (plan, state, result), (watching, seen, fitted) = own, observed
-    state.free[0] -= dt
-    assign(result.external, seen.torque)
+def _advance(c, o, dt, tau, qd, axes, is_held, friction):
+    c.free -= dt
+    assign(c.external, o.torque)
     if len(friction) > 0:
-        _put_friction(state, result, seen, friction, share(watching.bandwidth[0], dt))
-    _leave_out(plan, result, fitted, axes)
-    for k in range(len(qd)):
-        law = tau[k] + seen.rate[k] - (friction[k] if len(friction) > 0 else 0.0)
-        result.least[k] = dt * plan.stuck_rate[0] * _stuck_share(
-            result.external[k] + state.delayed[k], law, qd[k], plan.limits[INERTIA, k])
-    touches = state.free[0] <= 0.0 and _touches(
-        plan.limits, state, result, state.in_contact[0] > 0.0)
-    state.in_contact[0] = 1.0 if touches else 0.0
-    if is_held or touches or 1.0 - seen.missing[0] < SETTLED:
-        return
-    _follow(plan.limits, state, result, _gain(plan, watching.bandwidth[0], dt), dt)
+        _put_friction(c, o, friction, share(o.bandwidth, dt))
+    _leave_out(c, o, axes)
+    for k in range(c.n):
+        law = tau[k] + o.rate[k] - (friction[k] if len(friction) > 0 else 0.0)
+        c.least[k] = dt * c.stuck_rate * _stuck_share(
+            c.external[k] + c.delayed[k], law, qd[k], c.inertia[k])
+    c.in_contact = c.free <= 0.0 and _touches(c)
+    if not (is_held or c.in_contact or 1.0 - o.missing < SETTLED):
+        _follow(c, _gain(c, o, dt), dt)
 
 
 @kernel
-def compensate(own, observed, time, tau, qd, axes, is_held, friction):
+def compensate(c, o, time, tau, qd, axes, is_held, friction):
     """
     Advance the compensation to a state.
 
     Parameters
     ----------
-    own : tuple of 3 flat arrays
-        Records of PLAN, STATE and RESULT.
-    observed : tuple of 3 flat arrays
-        Plan, state and result of the observer, after `observer.observe`.
+    c, o : records
+        COMPENSATION; OBSERVER, after `observer.observe`.
     time, tau, qd
         Time [s], torques of the law (n,) [N·m, N], and velocities (n,) [rad/s, m/s].
     axes : (3, 3)
@@ -251,21 +244,16 @@ def compensate(own, observed, time, tau, qd, axes, is_held, friction):
         Friction compensation in `tau`, if any: it replaces the observer's friction model.
 
     """
-    (plan, state, result), (watching, seen, fitted) = own, observed
-    n = (len(state) - 3) // 4
-    settings, at, found = _plan_views(plan, n), _state_views(state, n), _result_views(result, n)
-    estimate = observer.plan_views(watching, n)
-    dt = _elapsed(at, time)
-    for k in range(n):
-        at.delayed[k] = low_pass(at.delayed[k], at.torque[k], share(estimate.bandwidth[0], dt))
-    if settings.is_active[0] > 0.0:
-        views = estimate, observer.state_views(seen, n), observer.result_views(fitted, n)
-        _advance((settings, at, found), views, dt, tau, qd, axes, is_held, friction)
+    dt = _elapsed(c, time)
+    for k in range(c.n):
+        c.delayed[k] = low_pass(c.delayed[k], c.torque[k], share(o.bandwidth, dt))
+    if c.is_active:
+        _advance(c, o, dt, tau, qd, axes, is_held, friction)
     else:
-        at.free[0], at.in_contact[0] = settings.free[0], 0.0
-        found.external[:] = found.least[:] = 0.0
-        _follow(settings.limits, at, found, _gain(settings, estimate.bandwidth[0], dt), dt)
-    _limit(settings.limits, at, tau)
+        c.free, c.in_contact = c.free_time, False
+        c.external[:] = c.least[:] = 0.0
+        _follow(c, _gain(c, o, dt), dt)
+    _limit(c, tau)
 
 
 # Multiple of the friction above which a sudden torque is a contact. It is above 2, because the
@@ -354,9 +342,8 @@ class Disturbance:
         If `with_load`, they include the load, because no compensation removes it.
 
         """
-        limits = self._limits(robot)
-        load = limits[BOUND] / MARGIN - self.friction
-        return np.asarray(limits[CONTACT] + (load if with_load else 0.0))
+        _, bound, _, threshold = self._limits(robot)
+        return np.asarray(threshold + (bound / MARGIN - self.friction if with_load else 0.0))
 
 
 def random_position(robot: Robot, rng: np.random.Generator) -> Array:
@@ -368,7 +355,7 @@ def random_position(robot: Robot, rng: np.random.Generator) -> Array:
     return q
 
 
-class Compensation(Recorded):
+class Compensation:
     """
     Torque that compensates load, wrong masses and friction.
 
@@ -392,49 +379,43 @@ class Compensation(Recorded):
 
     """
 
-    TABLES = PLAN, STATE, RESULT
-
     def __init__(self, robot: Robot, settings: Disturbance | None = None,
                  limits: Array | None = None, yields: ArrayLike = 0.0,
                  knows_friction: bool = False) -> None:
-        super().__init__(robot.n)
         self.settings = settings = Disturbance() if settings is None else settings
-        plan = self.views[0]
-        plan.is_active[0], plan.yields[:], plan.knows_friction[0] = 1.0, yields, knows_friction
-        plan.bandwidth[0], plan.stuck_rate[0], plan.free[0] = (
+        self.record = c = COMPENSATION.new(n=robot.n)
+        c.is_active, c.yields[:], c.knows_friction = True, yields, knows_friction
+        c.bandwidth, c.stuck_rate, c.free_time = (
             settings.bandwidth, settings.friction / settings.rise, settings.free)
-        plan.limits[:] = settings.limits(robot) if limits is None else limits
+        c.limits[:] = settings.limits(robot) if limits is None else limits
+        self.limits: Array = c.limits
+        self.torque: Array = c.torque
         self.forget()
-
-    def _connect(self) -> None:
-        super()._connect()
-        self.limits: Array = self.views[0].limits
-        self.torque: Array = self.views[1].torque
 
     @property
     def is_active(self) -> bool:
         """Whether the compensation acts; if False, it returns to zero at its largest rate."""
-        return bool(self.views[0].is_active[0])
+        return bool(self.record.is_active)
 
     @is_active.setter
     def is_active(self, value: bool) -> None:
-        self.views[0].is_active[0] = value
+        self.record.is_active = value
 
     @property
     def in_contact(self) -> bool:
         """Whether the compensation assumes a contact, and therefore is held."""
-        return bool(self.views[1].in_contact[0])
+        return bool(self.record.in_contact)
 
     def forget(self) -> None:
         """Reset the compensation to zero at once, for an arm at rest."""
-        self.records[1][:] = 0.0
-        self.views[1].time[0], self.views[1].free[0] = -math.inf, self.settings.free
+        self.record.clear(one.name for one in STATE)
+        self.record.time, self.record.free = -math.inf, self.settings.free
 
     def begin_with(self, torque: Array) -> None:
         """Reset, and start from a torque (n,) that holds the arm at rest, limited to the bound."""
         self.forget()
-        self.torque[:] = np.clip(torque, -self.limits[BOUND], self.limits[BOUND])
-        self.views[1].delayed[:] = self.torque
+        self.torque[:] = self.record.delayed[:] = np.clip(
+            torque, -self.record.bound, self.record.bound)
 
     def leave_to_model(self, weight: Array) -> Array:
         """
@@ -446,14 +427,14 @@ class Compensation(Recorded):
         taken = np.where(self.torque * weight > 0.0, np.sign(weight) * np.minimum(
             np.abs(self.torque), np.abs(weight)), 0.0)
         self.torque[:] -= taken
-        self.views[1].delayed[:] -= taken
+        self.record.delayed[:] -= taken
         return taken
 
     def go_on_from(self, other: Compensation) -> None:
         """Copy the state of another compensation of the same joints."""
-        self.records[1][:] = other.records[1]
+        self.record.take(other.record, (one.name for one in STATE))
         if not other.is_active:
-            self.views[1].free[0] = self.settings.free
+            self.record.free = self.settings.free
 
 
 def yielding_axes(task: Task) -> Array:

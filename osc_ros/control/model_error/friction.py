@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel
-from osc_ros.compile.record import Recorded, Slot, Table
-from osc_ros.control.limits.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER
 from osc_ros.dynamics.algebra.fade import CHANGE_RATE, LONGEST_TICK, smoothed
 from osc_ros.dynamics.methods import default_method
 from osc_ros.errors import InputError
@@ -40,23 +39,6 @@ PUSH = 2.0
 _STATES = 16  # number of configurations sampled for the least inertia
 VELOCITY = 0.02  # default width of the transition from one direction to the other [rad/s, m/s]
 
-_COEFFICIENTS = 'N·m, N; N·m·s/rad, N·s/m'
-IN_FORCE = Table(
-    'FrictionInForce',
-    Slot('coefficients', (2, 'n'), _COEFFICIENTS, 'dry and viscous friction in force'),
-    Slot('velocity', (1,), 'rad/s, m/s', 'width of the transition between the directions'),
-    Slot('begin', (2, 'n'), _COEFFICIENTS, '`coefficients` when their change began'),
-    Slot('begin_velocity', (1,), 'rad/s, m/s', '`velocity` when its change began'),
-    Slot('end', (2, 'n'), _COEFFICIENTS, '`coefficients` after their change'),
-    Slot('end_velocity', (1,), 'rad/s, m/s', '`velocity` after its change'),
-    Slot('stays', (1,), '', '1 if friction is compensated after the change'),
-    Slot('is_changing', (1,), '', '1 while the coefficients change'),
-    Slot('time', (1,), 's', 'time of the last tick of the change'),
-    Slot('age', (1,), 's', 'how long the coefficients have changed'),
-    Slot('duration', (1,), 's', 'how long they will change'))
-
-in_force_views, _coefficient_views = IN_FORCE.views, IN_FORCE.only('coefficients', 'velocity')
-
 
 def feedback_gain(rate: float, tick: float) -> float:
     """
@@ -74,67 +56,54 @@ gain_of = inlined(feedback_gain)  # for kernels
 
 
 @inlined
-def is_compensated(at):
-    """Return whether friction is compensated, from the views of a record of IN_FORCE."""
-    return at.is_changing[0] > 0.0 or at.stays[0] > 0.0
+def is_compensated(run):
+    """Return whether friction is compensated."""
+    return run.friction_changes or run.keeps_friction
 
 
 @kernel
-def advance_friction(friction, time):
-    """Advance a change of the coefficients in a record of IN_FORCE to a time [s], C¹."""
-    at = in_force_views(friction, (len(friction) - 8) // 6)
-    if at.is_changing[0] == 0.0:
+def advance_friction(run, time):
+    """Advance a change of the friction in force to a time [s], C¹."""
+    if not run.friction_changes:
         return
-    at.age[0] += min(max(time - at.time[0], 0.0), LONGEST_TICK)
-    at.time[0] = time
-    share = smoothed(at.age[0] / at.duration[0])
-    if at.age[0] >= at.duration[0]:
-        at.is_changing[0] = 0.0
+    run.friction_age += min(max(time - run.friction_time, 0.0), LONGEST_TICK)
+    run.friction_time = time
+    share = smoothed(run.friction_age / run.friction_duration)
+    if run.friction_age >= run.friction_duration:
+        run.friction_changes = False
     for row in range(2):
-        for i in range(at.end.shape[1]):
-            begin = at.begin[row, i]
-            at.coefficients[row, i] = begin + share * (at.end[row, i] - begin)
-    at.velocity[0] = at.begin_velocity[0] + share * (at.end_velocity[0] - at.begin_velocity[0])
+        for i in range(run.n):
+            begin = run.friction_begin[row, i]
+            run.friction[row, i] = begin + share * (run.friction_end[row, i] - begin)
+    run.sliding = run.sliding_begin + share * (run.sliding_end - run.sliding_begin)
 
 
 @kernel
-def put_compensation(state, motion, tau, gain, friction, inertia, table, torque):
+def put_compensation(run, d, q, qd, tau, gain):
     """
     Write the torques (n,) [N·m; N] that compensate friction; the formulas are in `Friction`.
 
     If tau satisfies the effort limits, so does its sum with these torques.
 
-    Parameters
-    ----------
-    state : tuple of (n,), (n,)
-        Measured positions and velocities.
-    motion : (3, n)
-        Rows: reference velocity [rad/s] and acceleration [rad/s²], from the targets and the
-        posture; torque of the model for them [N·m]. See `Reference`.
-    tau : (n,)
-        Torque of the law [N·m]; τₑ is tau minus the torque of the model.
-    gain : float
-        Result of `feedback_gain`.
-    friction : flat array
-        Record of IN_FORCE.
-    inertia, table
-        Result of `least_inertia`; `Limits.table`.
+    They are written for the measured q, qd (n,); τₑ is tau (n,), the torque of the law, minus that
+    of the model for the reference motion, see `Reference`. `gain` is the result of
+    `feedback_gain`.
 
     """
-    (q, qd), at, model = state, _coefficient_views(friction, len(torque)), motion[2]
-    coulomb, viscous = at.coefficients[0], at.coefficients[1]
+    torque, model = d.tau_friction, d.reference[2]
+    coulomb, viscous = run.friction[0], run.friction[1]
     # one factor for all joints, because the torque of each joint accelerates the others too
     common = 1.0
     for i in range(len(torque)):
-        if table[SPEED, i] < np.inf:
-            x = 1.0 - np.abs(qd[i]) / table[SPEED, i]
+        if d.most_speed[i] < np.inf:
+            x = 1.0 - np.abs(qd[i]) / d.most_speed[i]
             common = min(common, max(x / FADE, 0.0))
     common *= common * (3.0 - 2.0 * common)
     for i in range(len(torque)):
-        reference, acceleration = motion[0, i], motion[1, i]
-        fastest, rate, deceleration = table[SPEED, i], table[RATE, i], table[DECELERATION, i]
-        most = PUSH * inertia[i] * fastest * rate
-        sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / at.velocity[0])
+        reference, acceleration = d.reference[0, i], d.reference[1, i]
+        fastest, rate, deceleration = d.most_speed[i], d.reaction_rate[i], d.deceleration[i]
+        most = PUSH * d.least_inertia[i] * fastest * rate
+        sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / run.sliding)
         wanted = coulomb[i] * sliding + viscous[i] * reference
         free = coulomb[i] * (1.0 - np.abs(sliding))
         lower, upper = min(wanted, 0.0) - free, max(wanted, 0.0) + free
@@ -145,12 +114,12 @@ def put_compensation(state, motion, tau, gain, friction, inertia, table, torque)
         wanted = min(max(wanted, -most), most)  # see PUSH
         x = 1.0
         if fastest < np.inf:
-            distance = table[UPPER, i] - q[i] if wanted > 0.0 else q[i] - table[LOWER, i]
+            distance = d.most_q[i] - q[i] if wanted > 0.0 else q[i] - d.least_q[i]
             hasty = deceleration / rate
             allowed = min(fastest, np.sqrt(hasty * hasty + 2.0 * deceleration
                                            * max(distance, 0.0)) - hasty)
             x = min(max((allowed - np.abs(qd[i])) / (FADE * fastest), 0.0), 1.0)
-        effort = table[EFFORT, i]
+        effort = d.most_effort[i]
         least, most = min(tau[i], -effort) - tau[i], max(tau[i], effort) - tau[i]
         torque[i] = min(max(min(common, x * x * (3.0 - 2.0 * x)) * wanted, least), most)
 
@@ -223,31 +192,32 @@ class Friction:
             raise InputError(f'friction velocity {self.velocity}: must be more than 0')
 
 
-class FrictionInForce(Recorded):
+class FrictionInForce:
     """
     Friction coefficients in force; new coefficients come into force gradually.
 
     The coefficients fade, rather than the torque, because a fading torque would not depend on
     feedback and would drive a light joint away.
 
+    `run` is a record RUN of `osc_ros.control.data`.
+
     """
 
-    TABLES = IN_FORCE,
-
-    def __init__(self, n: int) -> None:
-        super().__init__(n)
+    def __init__(self, run: Any) -> None:
+        self._run = run
         self.set(None)
 
     def set(self, friction: Friction | None) -> None:
         """Set the friction, or None, at once."""
-        [at] = self.views
+        run = self._run
         self._put_end(friction)
-        at.coefficients[:], at.velocity[:], at.is_changing[0] = at.end, at.end_velocity, 0.0
+        run.friction[:], run.sliding, run.friction_changes = (
+            run.friction_end, run.sliding_end, False)
 
     def _put_end(self, friction: Friction | None) -> None:
-        [at] = self.views
-        at.stays[0] = friction is not None
-        at.end[:], at.end_velocity[0] = (
+        run = self._run
+        run.keeps_friction = friction is not None
+        run.friction_end[:], run.sliding_end = (
             (0.0, VELOCITY) if friction is None
             else ((friction.coulomb, friction.viscous), friction.velocity))
 
@@ -260,24 +230,25 @@ class FrictionInForce(Recorded):
         be infinite, a torque changes by at most CHANGE_RATE of its limit per second.
 
         """
-        [at] = self.views
-        advance_friction(self.record, time)
-        before = at.stays[0], at.end.copy(), at.end_velocity[0]
+        run = self._run
+        advance_friction(run, time)
+        before = run.keeps_friction, run.friction_end.copy(), run.sliding_end
         self._put_end(friction)
-        if all(map(np.array_equal, before, (at.stays[0], at.end, at.end_velocity[0]))):
+        if all(map(np.array_equal, before,
+                   (run.keeps_friction, run.friction_end, run.sliding_end))):
             return
-        at.begin[:], at.begin_velocity[:] = at.coefficients, at.velocity
-        change = np.abs(at.end - at.begin) * [np.ones(len(speed)),
-                                              np.where(np.isfinite(speed), speed, 1.0)]
+        run.friction_begin[:], run.sliding_begin = run.friction, run.sliding
+        change = np.abs(run.friction_end - run.friction) * [
+            np.ones(len(speed)), np.where(np.isfinite(speed), speed, 1.0)]
         fastest = 1.5 * float((change.sum(axis=0) / effort).max()) / CHANGE_RATE
-        at.time[0], at.age[0], at.duration[0] = time, 0.0, max(blend_time, fastest)
-        at.is_changing[0] = 1.0
+        run.friction_time, run.friction_age, run.friction_duration = (
+            time, 0.0, max(blend_time, fastest))
+        run.friction_changes = True
 
     @property
     def is_none(self) -> bool:
         """Whether no friction is in force now, nor after the change."""
-        [at] = self.views
-        return not (at.is_changing[0] or at.stays[0])
+        return not (self._run.friction_changes or self._run.keeps_friction)
 
 
 def least_inertia(robot: Robot) -> Array:

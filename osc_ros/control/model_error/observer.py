@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.compiled import ahead, inlined, kernel, lock, plain
-from osc_ros.compile.record import Recorded, Slot, Table
+from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.dynamics.algebra.arrays import kernel_array
@@ -56,44 +56,40 @@ Array = NDArray[np.float64]
 
 LONGEST_STEP = 0.1  # longest time between two states in which the torque is assumed constant [s]
 
-PLAN = Table(
-    'ObserverPlan',
-    Slot('bandwidth', (1,), 'rad/s', 'bandwidth K of the estimate'),
-    Slot('uses_efforts', (1,), '', '1 if measured efforts count'),
-    Slot('adds_driver', (1,), '', '1 if measured efforts lack the torques of the driver'),
-    Slot('length', (1,), 'm', 'characteristic length of the fit of the wrench'),
-    Slot('low', (1,), '', 'threshold of the singular values of the fit'),
-    Slot('weights', ('n',), '1, m²', 'weights of the squared errors of the fit'),
+PLAN = (
+    Slot('bandwidth', (), 'rad/s', 'bandwidth K of the estimate'),
+    Slot('uses_efforts', (), '', 'whether measured efforts count', bool),
+    Slot('adds_driver', (), '', 'whether measured efforts lack the torques of the driver', bool),
+    Slot('fit_length', (), 'm', 'characteristic length of the fit of the wrench'),
+    Slot('fit_low', (), '', 'threshold of the singular values of the fit'),
+    Slot('fit_weights', ('n',), '1, m²', 'weights of the squared errors of the fit'),
     Slot('coulomb', ('n',), 'N·m, N', 'Coulomb friction of the model'),
     Slot('viscous', ('n',), 'N·m·s/rad, N·s/m', 'viscous friction of the model'),
-    Slot('velocity', (1,), 'rad/s, m/s', 'width of the transition of the Coulomb friction'),
+    Slot('sliding', (), 'rad/s, m/s', 'width of the transition of the Coulomb friction'),
     Slot('bounds', ('n',), 'N·m, N', 'largest estimates'))
-
-STATE = Table(
-    'ObserverState',
-    Slot('time', (1,), 's', 'time of the last state'),
-    Slot('is_known', (1,), '', '1 if momentum and rate are those of the last state'),
+STATE = (
+    Slot('time', (), 's', 'time of the last state'),
+    Slot('is_known', (), '', 'whether momentum and rate are those of the last state', bool),
     Slot('momentum', ('n',), 'kg·m²/s, kg·m/s', 'momentum at the last state'),
     Slot('rate', ('n',), 'N·m, N', 'rate of this momentum by the model'),
-    Slot('has_driver', (1,), '', '1 if `driver` is known'),
+    Slot('has_driver', (), '', 'whether `driver` is known', bool),
     Slot('driver', ('n',), 'N·m, N', 'torques of the driver at the last state'),
-    Slot('missing', (1,), '', 'share of the estimate that is missing since the start'),
+    Slot('missing', (), '', 'share of the estimate that is missing since the start'),
     Slot('torque', ('n',), 'N·m, N', 'estimated torques of external forces'),
     Slot('friction', ('n',), 'N·m, N', 'part of `torque` due to the friction of the model'))
-
-RESULT = Table(
-    'ObserverResult',
+OBSERVER = Table(
+    'Observer', *PLAN, *STATE,
     Slot('wrench', (6,), 'N·m, N', 'wrench on the link, base axes, [moment; force]'),
     Slot('residual', ('n',), 'N·m, N', 'torques that the wrench does not explain'),
-    Slot('quality', (1,), '', 'how far to trust the wrench, 0 to 1'),
+    Slot('quality', (), '', 'how far to trust the wrench, 0 to 1'),
     Slot('columns', ('n', 6), '1, m', "columns of the link's Jacobian, base axes"),
-    Slot('momentum', ('n',), 'kg·m²/s, kg·m/s', 'momentum at this state'),
-    Slot('rate', ('n',), 'N·m, N', 'rate of this momentum by the model'),
-    Slot('friction', ('n',), 'N·m, N', 'friction of the model'),
-    Slot('driver', ('n',), 'N·m, N', 'mean torques of the driver since the last state'),
-    Slot('work', ('n', WORK_WIDTH), '', 'memory of the pass over the bodies'))
-
-plan_views, state_views, result_views = (table.views for table in (PLAN, STATE, RESULT))
+    room=(
+        Slot('momentum_now', ('n',), 'kg·m²/s, kg·m/s', 'momentum at this state'),
+        Slot('rate_now', ('n',), 'N·m, N', 'rate of this momentum by the model'),
+        Slot('friction_now', ('n',), 'N·m, N', 'friction of the model'),
+        Slot('driver_mean', ('n',), 'N·m, N', 'mean torques of the driver since the last state'),
+        Slot('work', ('n', WORK_WIDTH), '', 'memory of the pass over the bodies')))
+observer_at = OBSERVER.at  # kernels take the function
 
 
 @inlined
@@ -109,91 +105,88 @@ def low_pass(value, target, made_up):
 
 
 @inlined
-def _put_driver(state, result, driver):
-    """Write the mean torques (n,) of the driver since the last state to the result."""
+def _put_driver(o, driver):
+    """Write the mean torques (n,) of the driver since the last state."""
     for k in range(len(driver)):
-        last = state.driver[k] if state.has_driver[0] > 0.0 else driver[k]
-        state.driver[k], result.driver[k] = driver[k], 0.5 * (last + driver[k])
-    state.has_driver[0] = 1.0 if len(driver) > 0 else 0.0
+        last = o.driver[k] if o.has_driver else driver[k]
+        o.driver[k], o.driver_mean[k] = driver[k], 0.5 * (last + driver[k])
+    o.has_driver = len(driver) > 0
 
 
 @inlined
-def _put_model(robot, plan, result, q, qd):
+def _put_model(robot, o, q, qd):
     """Write momentum, its rate and the Jacobian at a state; return whether all are finite."""
-    put_momentum(robot, q, qd, result.work, result.momentum, result.rate)
-    for k in range(len(qd)):
-        result.friction[k] = plan.viscous[k] * qd[k]
-        if plan.coulomb[k] > 0.0:
-            result.friction[k] += plan.coulomb[k] * np.tanh(qd[k] / plan.velocity[0])
-        result.rate[k] -= result.friction[k]
-    put_link_jacobian(robot, result.work, result.columns)
-    return all_finite(result.momentum) and all_finite(result.rate)
+    put_momentum(robot, q, qd, o.work, o.momentum_now, o.rate_now)
+    for k in range(o.n):
+        o.friction_now[k] = o.viscous[k] * qd[k]
+        if o.coulomb[k] > 0.0:
+            o.friction_now[k] += o.coulomb[k] * np.tanh(qd[k] / o.sliding)
+        o.rate_now[k] -= o.friction_now[k]
+    put_link_jacobian(robot, o.work, o.columns)
+    return all_finite(o.momentum_now) and all_finite(o.rate_now)
 
 
 @inlined
-def _acting(plan, result, tau, effort, k):
+def _acting(o, tau, effort, k):
     """Torque of a motor since the last state, measured or commanded; NaN if unknown."""
-    measured = effort[k] + (result.driver[k] if plan.adds_driver[0] > 0.0 else 0.0)
-    if plan.uses_efforts[0] > 0.0 and np.isfinite(measured):
+    measured = effort[k] + (o.driver_mean[k] if o.adds_driver else 0.0)
+    if o.uses_efforts and np.isfinite(measured):
         return measured
-    return tau[k] + result.driver[k]
+    return tau[k] + o.driver_mean[k]
 
 
 @inlined
-def _advance(plan, state, result, dt, tau, effort):
+def _advance(o, dt, tau, effort):
     """Advance the estimate by dt [s], if the motor torques are known."""
-    for k in range(len(tau)):
-        if not np.isfinite(_acting(plan, result, tau, effort, k)):
+    for k in range(o.n):
+        if not np.isfinite(_acting(o, tau, effort, k)):
             return
-    made_up = share(plan.bandwidth[0], dt)
-    for k in range(len(tau)):
-        mean = ((result.momentum[k] - state.momentum[k]) / dt
-                - _acting(plan, result, tau, effort, k) - 0.5 * (result.rate[k] + state.rate[k]))
-        torque = low_pass(state.torque[k], mean, made_up)
+    made_up = share(o.bandwidth, dt)
+    for k in range(o.n):
+        mean = ((o.momentum_now[k] - o.momentum[k]) / dt
+                - _acting(o, tau, effort, k) - 0.5 * (o.rate_now[k] + o.rate[k]))
+        torque = low_pass(o.torque[k], mean, made_up)
         if np.isfinite(torque):  # else dt is almost zero
-            state.torque[k] = min(max(torque, -plan.bounds[k]), plan.bounds[k])
-        state.friction[k] = low_pass(state.friction[k], result.friction[k], made_up)
-    state.missing[0] *= np.exp(-plan.bandwidth[0] * dt)
+            o.torque[k] = min(max(torque, -o.bounds[k]), o.bounds[k])
+        o.friction[k] = low_pass(o.friction[k], o.friction_now[k], made_up)
+    o.missing *= np.exp(-o.bandwidth * dt)
 
 
 @kernel
-def observe(packed, records, time, q, qd, tau, effort, driver):
+def observe(o, packed, time, q, qd, tau, effort, driver):
     """
     Advance the estimate to a joint state; for time, q, qd, tau and effort see `MomentumObserver`.
 
-    `packed` are the integers and numbers of the robot, see `osc_ros.dynamics.trees.tree_layout`;
-    `records` are those of PLAN, STATE and RESULT. `driver` has the torques (n,) that the driver
-    adds to the commanded ones [N·m, N]; (0,) without a driver.
+    `o` is a record OBSERVER; `packed` are the integers and numbers of the robot, see
+    `osc_ros.dynamics.trees.tree_layout`. `driver` has the torques (n,) that the driver adds to the
+    commanded ones [N·m, N]; (0,) without a driver.
 
     Return DONE; WRONG_SHAPE: nothing was computed; NOT_FINITE: the state is not used.
 
     """
-    (integers, numbers), (plan, state, result) = packed, records
-    robot = constants_in(integers, numbers)
+    robot = constants_in(packed[0], packed[1])
     b, n = len(robot.tree), len(robot.rotors)
     if (len(q) != b + 3 * (n - b) // 2 or not len(qd) == len(tau) == len(effort) == n
             or len(driver) > 0 and len(driver) != n):
         return WRONG_SHAPE
-    settings, at, found = plan_views(plan, n), state_views(state, n), result_views(result, n)
-    _put_driver(at, found, driver)
-    dt = time - at.time[0]
+    _put_driver(o, driver)
+    dt = time - o.time
     if -LONGEST_STEP <= dt <= 0.0:
         return DONE  # the state is repeated, or older than the last one
-    if not (_put_model(robot, settings, found, q, qd) and np.isfinite(time)):
-        at.is_known[0] = 0.0
+    if not (_put_model(robot, o, q, qd) and np.isfinite(time)):
+        o.is_known = False
         return NOT_FINITE
     if dt < -LONGEST_STEP:  # the clock has been set back
-        at.missing[0] = 1.0
-        at.torque[:] = 0.0
-        at.friction[:] = 0.0
-    elif at.is_known[0] > 0.0 and dt <= LONGEST_STEP:
-        _advance(settings, at, found, dt, tau, effort)
-    assign(at.momentum, found.momentum)
-    assign(at.rate, found.rate)
-    at.time[0], at.is_known[0] = time, 1.0
-    found.quality[0] = (1.0 - at.missing[0]) * put_wrench(
-        found.columns, settings.weights, at.torque, settings.length[0], settings.low[0],
-        found.wrench, found.residual)
+        o.missing = 1.0
+        o.torque[:] = 0.0
+        o.friction[:] = 0.0
+    elif o.is_known and dt <= LONGEST_STEP:
+        _advance(o, dt, tau, effort)
+    assign(o.momentum, o.momentum_now)
+    assign(o.rate, o.rate_now)
+    o.time, o.is_known = time, True
+    o.quality = (1.0 - o.missing) * put_wrench(
+        o.columns, o.fit_weights, o.torque, o.fit_length, o.fit_low, o.wrench, o.residual)
     return DONE
 
 BANDWIDTH = 100.0  # default bandwidth [rad/s]; the time constant is 10 ms
@@ -203,7 +196,7 @@ LARGEST = 10.0
 WITHOUT_LIMIT = 1e6  # bound for a joint without effort limit [N·m, N]
 
 
-class ExternalForce(Recorded):
+class ExternalForce:
     """
     Estimated external torques, and the wrench that explains them; `MomentumObserver` updates them.
 
@@ -222,15 +215,12 @@ class ExternalForce(Recorded):
 
     """
 
-    TABLES = PLAN, STATE, RESULT
-
-    def _connect(self) -> None:
-        super()._connect()
-        _, state, result = self.views
-        self.torque: Array = state.torque
-        self.friction: Array = state.friction
-        self.wrench: Array = result.wrench
-        self.residual: Array = result.residual
+    def __init__(self, o: Any) -> None:
+        self._o = o
+        self.torque: Array = o.torque
+        self.friction: Array = o.friction
+        self.wrench: Array = o.wrench
+        self.residual: Array = o.residual
 
     @property
     def quality(self) -> float:
@@ -243,17 +233,17 @@ class ExternalForce(Recorded):
         wrench explains every torque, so look at `lever` too.
 
         """
-        return float(self.views[2].quality[0])
+        return float(self._o.quality)
 
     @property
     def bandwidth(self) -> float:
         """Bandwidth of the estimate [rad/s]."""
-        return float(self.views[0].bandwidth[0])
+        return float(self._o.bandwidth)
 
     @property
     def settled(self) -> float:
         """Share of a constant external torque that the filter has reached since its start."""
-        return 1.0 - float(self.views[1].missing[0])
+        return 1.0 - float(self._o.missing)
 
     @property
     def lever(self) -> float:
@@ -325,7 +315,8 @@ class MomentumObserver:
         self.robot, self.link, n = robot, link, robot.n
         self._packed = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
         self.gravity: Array = plain(constants_in)(*self._packed).gravity
-        self.external = ExternalForce(n)
+        self.record = OBSERVER.new(n=n)
+        self.external = ExternalForce(self.record)
         self._driver, self._none, self._unknown = driver, np.zeros(0), np.full(n, math.nan)
         self._plan(friction, SingularityDamping() if damping is None else damping,
                    effort_includes_driver)
@@ -334,27 +325,27 @@ class MomentumObserver:
 
     def _plan(self, friction: Friction | None, damping: SingularityDamping,
               effort_includes_driver: bool) -> None:
-        robot, plan = self.robot, self.external.views[0]
-        plan.length[0], plan.low[0], plan.velocity[0] = damping.length, damping.low, 1.0
-        plan.weights[:] = plan.uses_efforts[0] = 1.0
-        plan.weights[robot.v_index[robot.prismatic]] = damping.length**2
+        robot, o = self.robot, self.record
+        o.fit_length, o.fit_low, o.sliding = damping.length, damping.low, 1.0
+        o.fit_weights[:], o.uses_efforts = 1.0, True
+        o.fit_weights[robot.v_index[robot.prismatic]] = damping.length**2
         if friction is not None:
             if len(friction.coulomb) != robot.n:
                 raise InputError(f'friction for {len(friction.coulomb)} joints: give '
                                  f'{robot.n}')
-            plan.coulomb[:], plan.viscous[:] = friction.coulomb, friction.viscous
-            plan.velocity[0] = friction.velocity
-        plan.bounds[:] = np.where(np.isfinite(robot.effort_limits), LARGEST * robot.effort_limits,
-                                  WITHOUT_LIMIT)
-        plan.adds_driver[0] = not effort_includes_driver
+            o.coulomb[:], o.viscous[:] = friction.coulomb, friction.viscous
+            o.sliding = friction.velocity
+        o.bounds[:] = np.where(np.isfinite(robot.effort_limits), LARGEST * robot.effort_limits,
+                               WITHOUT_LIMIT)
+        o.adds_driver = not effort_includes_driver
 
     def has_model_of(self, other: MomentumObserver) -> bool:
         """Return whether another observer differs at most in its bandwidth and its estimate."""
         drivers = [None if one._driver is None else one._driver.compensates
                    for one in (self, other)]
-        ours, others = self.external.records[0], other.external.records[0]
         return (self.robot is other.robot and self.link == other.link and drivers[0] == drivers[1]
-                and np.array_equal(ours[1:], others[1:]))  # without bandwidth
+                and all(np.array_equal(getattr(self.record, one.name),
+                                       getattr(other.record, one.name)) for one in PLAN[1:]))
 
     @property
     def bandwidth(self) -> float:
@@ -365,41 +356,39 @@ class MomentumObserver:
     def bandwidth(self, bandwidth: float) -> None:
         if not (math.isfinite(bandwidth) and bandwidth > 0.0):
             raise InputError(f'bandwidth {bandwidth} rad/s: give a positive, finite number')
-        self.external.views[0].bandwidth[0] = bandwidth
+        self.record.bandwidth = bandwidth
 
     @property
     def uses_efforts(self) -> bool:
         """Whether measured efforts are used where they are known; may be set at any time."""
-        return bool(self.external.views[0].uses_efforts[0])
+        return bool(self.record.uses_efforts)
 
     @uses_efforts.setter
     def uses_efforts(self, uses: bool) -> None:
-        self.external.views[0].uses_efforts[0] = uses
+        self.record.uses_efforts = bool(uses)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Integers and numbers of the robot, and the records of the estimate."""
-        return *self._packed, *self.external.records
+        """Integers and numbers of the robot, and the words of the record."""
+        return *self._packed, self.record.words
 
     def forget(self) -> None:
         """Reset the estimate to zero; the observation restarts with the next state."""
-        _, state, result = self.external.views
-        self.external.records[1][:] = result.quality[0] = 0.0
-        result.wrench[:] = result.residual[:] = 0.0
-        state.time[0], state.missing[0] = -math.inf, 1.0
+        self.record.clear((*(one.name for one in STATE), 'wrench', 'residual', 'quality'))
+        self.record.time, self.record.missing = -math.inf, 1.0
 
     def begin_with(self, torque: Array) -> None:
         """Reset, and start from an external torque (n,) that is already known [N·m, N]."""
         self.forget()
-        plan, state, _ = self.external.views
-        state.missing[0], state.torque[:] = 0.0, np.clip(torque, -plan.bounds, plan.bounds)
+        o = self.record
+        o.missing, o.torque[:] = 0.0, np.clip(torque, -o.bounds, o.bounds)
 
     def go_on_from(self, other: MomentumObserver) -> None:
         """Copy the estimate of another observer of the same joints, without a computation."""
-        plan, state, _ = self.external.views
-        self.external.records[1][:] = other.external.records[1]
-        state.is_known[0] = state.has_driver[0] = 0.0
-        state.torque[:] = np.clip(state.torque, -plan.bounds, plan.bounds)
+        o = self.record
+        o.take(other.record, (one.name for one in STATE))
+        o.is_known = o.has_driver = False
+        o.torque[:] = np.clip(o.torque, -o.bounds, o.bounds)
 
     def update(self, time: float, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                effort: ArrayLike | None = None) -> ExternalForce:
@@ -428,7 +417,7 @@ class MomentumObserver:
 
         """
         effort = self._unknown if effort is None else effort
-        given = self._packed, self.external.records
+        given = self.record, self._packed
         try:
             status = observe(*given, time, q, qd, tau, effort, self._driver_torque(q, qd))
         except TypeError:  # other argument types than the kernel accepts
@@ -461,5 +450,5 @@ def _array(values: ArrayLike) -> Array:
 def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     x = np.zeros(1)
-    observe(packed_robot(pendulum(), PROPAGATED), ExternalForce(1).records, 0.0, x, x, x, x, x)
+    observe(OBSERVER.new(n=1), packed_robot(pendulum(), PROPAGATED), 0.0, x, x, x, x, x)
     lock(observe)

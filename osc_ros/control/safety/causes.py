@@ -12,20 +12,6 @@ import numpy as np
 from osc_ros.compile.compiled import inlined
 from osc_ros.control.safety.sample import LATE_PERIODS
 from osc_ros.control.safety.supervision import REACTIONS
-from osc_ros.control.safety.tables import (
-    CAUSES,
-    CAUSES_PLAN,
-    COUNT,
-    FED,
-    GATE,
-    GATE_PLAN,
-    IS_ACTIVE,
-    LATCHED,
-    REACTION,
-    SEEN,
-    SILENT,
-    TIMEOUT,
-)
 
 STOP = 'stop'  # cause: a stop was requested; not a fault
 RUNAWAY, ABANDON = 'runaway', 'abandon'  # cause: the arm does not obey; reaction: commands end
@@ -43,89 +29,82 @@ DISOBEYS, SPEEDS_UP = 1, 2
 # 'stale_state'.
 LATE_SHARE = 0.05
 
-_plan_views, _views = CAUSES_PLAN.views, CAUSES.views
-_gate_plan_views, _gate_views = GATE_PLAN.only('period'), GATE.only('is_open', 'came', 'interval')
-
 
 @inlined
-def report_fault(causes, watchdog, now):
+def report_fault(d, watchdog, now):
     """Record that the cause of a watchdog is present now; `watchdog` < 0 is ignored."""
     if watchdog >= 0:
-        causes.watches[watchdog, SEEN], causes.watches[watchdog, SILENT] = now, 0.0
+        d.seen[watchdog], d.silent[watchdog] = now, 0.0
 
 
 @inlined
-def abandon(causes, code, joint, speed):
+def abandon(d, code, joint, speed):
     """
     Give the arm up, and record the reason, unless the arm is given up already.
 
     `code` is the reason, DISOBEYS or SPEEDS_UP; `joint` is the joint concerned, `speed` its speed.
 
     """
-    if causes.given_up[0] == 0.0:
-        causes.times_given_up[0] += 1.0
-        causes.given_up[0], causes.given_up[1], causes.given_up[2] = code, joint, speed
+    if d.given_up == 0:
+        d.times_given_up += 1
+        d.given_up, d.given_up_joint, d.given_up_speed = code, joint, speed
 
 
 @inlined
-def replaces_law(causes):
+def replaces_law(d):
     """Return whether a reaction, or the age of the last state, replaces the law's torque."""
-    return causes.reaction[0] > REPORT or causes.is_blind[0] > 0.0
+    return d.reaction > REPORT or d.is_blind
 
 
 @inlined
-def _find_reaction(plan, causes, now):
-    gravest, causes.cause[0] = NO_REACTION, NO_CAUSE
-    for i in range(int(plan.count[0])):
-        watch, dog = causes.watches[i], plan.watchdogs[i]
-        is_silent, was = now - watch[FED] > dog[TIMEOUT], watch[IS_ACTIVE] > 0.0
-        if is_silent:
-            watch[SEEN], watch[SILENT] = now, now - watch[FED]
-        is_present = now - watch[SEEN] <= plan.settle_time[0]
-        is_active = is_present or was and (
-            dog[LATCHED] > 0.0 and dog[REACTION] != REPORT or dog[REACTION] == DEACTIVATE)
-        watch[IS_ACTIVE] = is_active
-        watch[COUNT] += is_active and not was
-        if is_active and dog[REACTION] > gravest:
-            gravest, causes.cause[0] = int(dog[REACTION]), i
-    if causes.stops[0] > 0.0:
-        gravest, causes.cause[0] = DEACTIVATE, IS_STOP
-    if causes.given_up[0] > 0.0:
-        gravest, causes.cause[0] = ABANDONS, IS_RUNAWAY
-    causes.reaction[0] = gravest
+def _find_reaction(m, d, now):
+    # written once, at the end, because other threads read it at any time
+    gravest, cause = NO_REACTION, NO_CAUSE
+    for i in range(m.watchdog_count):
+        reaction, was_active = m.watch_reaction[i], d.is_active[i] != 0
+        if now - d.fed[i] > m.timeout[i]:
+            d.seen[i], d.silent[i] = now, now - d.fed[i]
+        is_active = now - d.seen[i] <= m.settle_time or was_active and (
+            m.is_latched[i] != 0 and reaction != REPORT or reaction == DEACTIVATE)
+        d.is_active[i] = is_active
+        if is_active and not was_active:
+            d.begun[i] += 1
+        if is_active and reaction > gravest:
+            gravest, cause = reaction, i
+    if d.stops:
+        gravest, cause = DEACTIVATE, IS_STOP
+    if d.given_up != 0:
+        gravest, cause = ABANDONS, IS_RUNAWAY
+    d.reaction, d.cause = gravest, cause
 
 
 @inlined
-def _is_blind(plan, period, causes, gate, now):
+def _is_blind(m, d, now):
     """Return whether the last state is too old for control."""
-    timeout, is_stale, stale = np.inf, False, int(plan.stale[0])
+    timeout, is_stale, stale = np.inf, False, m.stale_watchdog
     if stale >= 0:
-        timeout = plan.watchdogs[stale, TIMEOUT]
-        is_stale = now - causes.watches[stale, FED] > timeout
-    late = LATE_PERIODS * max(gate.interval[0], period)
+        timeout = m.timeout[stale]
+        is_stale = now - d.fed[stale] > timeout
+    late = LATE_PERIODS * max(d.interval, m.period)
     if timeout < np.inf:
         late = max(late, LATE_SHARE * timeout)
-    return is_stale or ((plan.bridges[0] > 0.0 or causes.reaction[0] > REPORT)
-                        and gate.is_open[0] > 0.0 and now - gate.came[0] > late)
+    return is_stale or (m.bridges or d.reaction > REPORT) and d.is_open and now - d.came > late
 
 
 @inlined
-def update_causes(plan, state, now):
+def update_causes(m, d, now):
     """
     Find the reaction at a time [s], and whether the last state is too old for control.
 
     Return whether the cause or the reaction has changed.
 
     """
-    n = int(plan[0])
-    settings, causes = _plan_views(plan, n), _views(state, n)
-    cause, reaction = causes.cause[0], causes.reaction[0]
-    _find_reaction(settings, causes, now)
-    causes.is_blind[0] = _is_blind(settings, _gate_plan_views(plan, n).period[0], causes,
-                                   _gate_views(state, n), now)
-    if causes.reaction[0] != reaction:
-        causes.began[0], causes.rests[0] = now, 0.0
-    return causes.cause[0] != cause or causes.reaction[0] != reaction
+    cause, reaction = d.cause, d.reaction
+    _find_reaction(m, d, now)
+    d.is_blind = _is_blind(m, d, now)
+    if d.reaction != reaction:
+        d.reaction_began, d.rests = now, False
+    return d.cause != cause or d.reaction != reaction
 
 
 class Acting(NamedTuple):

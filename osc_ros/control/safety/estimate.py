@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
+from osc_ros.control.data import MOST
 from osc_ros.control.safety.sample import longest_step, short_step
-from osc_ros.control.safety.tables import MOST
 from osc_ros.dynamics.algebra.vectors import assign
 
 WINDOW, LEAST = 0.03, 5  # duration [s], and least number, of the positions of a fit
@@ -23,18 +23,18 @@ MEMORY, COARSE, FINE, DIVISIBLE = 0.02, 4e-4, 1e-6, 0.02
 
 
 @inlined
-def _learn_step(at, i, step):
+def _learn_step(d, i, step):
     """Update the resolution of a joint: Euclid's common divisor of the steps of its positions."""
-    known = at.steps[i]
+    known = d.steps[i]
     left = np.abs(step)
     if known > 0.0:
         left = np.abs(left - known * np.rint(left / known))
     if left > max(FINE, DIVISIBLE * known):
-        at.steps[i] = left
+        d.steps[i] = left
 
 
 @inlined
-def _filter(at, robot, time, q):
+def _filter(m, d, time, q):
     """
     Update the longer fit: a parabola through all positions, whose weights decay exponentially.
 
@@ -43,64 +43,64 @@ def _filter(at, robot, time, q):
     anew.
 
     """
-    dt = time - at.filter_time[0]
+    dt = time - d.filter_time
     is_new, jumps = not 0.0 < dt <= LONGEST_GAP, False
     for i in range(len(q)):
-        left = short_step(robot, i, q[i] - at.filter[0, i] - dt * at.filter[1, i])
-        jumps = jumps or not np.abs(left) <= longest_step(robot, i, max(dt, SHORTEST))
-    if jumps and not is_new and at.filter_time[0] == at.times[int(at.newest[0])]:
+        left = short_step(m, i, q[i] - d.filter[0, i] - dt * d.filter[1, i])
+        jumps = jumps or not np.abs(left) <= longest_step(m, i, max(dt, SHORTEST))
+    if jumps and not is_new and d.filter_time == d.fit_times[d.fit_newest]:
         return
     is_new = is_new or jumps
-    at.filter_time[0] = time
+    d.filter_time = time
     if is_new:
-        at.filter_begin[0] = time
+        d.filter_begin = time
         for i in range(len(q)):
-            at.filter[0, i], at.filter[1, i], at.filter[2, i] = q[i], 0.0, 0.0
+            d.filter[0, i], d.filter[1, i], d.filter[2, i] = q[i], 0.0, 0.0
         return
     keeps = np.exp(-dt / MEMORY)
     g, h, k = 1.0 - keeps**3, 1.5 * (1.0 - keeps)**2 * (1.0 + keeps), (1.0 - keeps)**3
     for i in range(len(q)):
-        x, v, a = at.filter[0, i], at.filter[1, i], at.filter[2, i]
+        x, v, a = d.filter[0, i], d.filter[1, i], d.filter[2, i]
         x, v = x + dt * (v + 0.5 * dt * a), v + dt * a
-        left = short_step(robot, i, q[i] - x)
+        left = short_step(m, i, q[i] - x)
         # the position was rounded, so the fit is wrong only by what exceeds half a step
-        left -= min(max(left, -0.5 * at.steps[i]), 0.5 * at.steps[i])
-        at.filter[0, i], at.filter[1, i] = x + g * left, v + h * left / dt
-        at.filter[2, i] = a + k * left / dt**2
+        left -= min(max(left, -0.5 * d.steps[i]), 0.5 * d.steps[i])
+        d.filter[0, i], d.filter[1, i] = x + g * left, v + h * left / dt
+        d.filter[2, i] = a + k * left / dt**2
 
 
 @inlined
-def put_position(at, robot, time, q):
-    """Store positions (n,) with a stamp that advances; `robot` has `fastest` and `turns`."""
-    last, row = int(at.newest[0]), (int(at.newest[0]) + 1) % MOST
-    if at.kept[0] > 0.0:
+def put_position(m, d, time, q):
+    """Store positions (n,) with a stamp that advances."""
+    last, row = d.fit_newest, (d.fit_newest + 1) % MOST
+    if d.fit_count > 0:
         for i in range(len(q)):
-            step = short_step(robot, i, q[i] - at.positions[last, i])
-            if np.abs(step) <= longest_step(robot, i, max(time - at.times[last], SHORTEST)):
-                _learn_step(at, i, step)
-    _filter(at, robot, time, q)
-    at.newest[0], at.kept[0], at.times[row] = row, min(at.kept[0] + 1.0, MOST), time
-    assign(at.positions[row], q)
+            step = short_step(m, i, q[i] - d.fit_q[last, i])
+            if np.abs(step) <= longest_step(m, i, max(time - d.fit_times[last], SHORTEST)):
+                _learn_step(d, i, step)
+    _filter(m, d, time, q)
+    d.fit_newest, d.fit_count, d.fit_times[row] = row, min(d.fit_count + 1, MOST), time
+    assign(d.fit_q[row], q)
 
 
 @inlined
-def forget_positions(at):
+def forget_positions(d):
     """Begin anew, because the stamps have gone back."""
-    at.kept[0] = 0.0
+    d.fit_count = 0
 
 
 @inlined
-def _is_jump(at, robot, row, last, gap):
+def _is_jump(m, d, row, last, gap):
     """Whether the joints cannot have moved from one stored position to the other in `gap` [s]."""
-    for i in range(len(robot.fastest)):
-        step = short_step(robot, i, at.positions[last, i] - at.positions[row, i])
-        if not np.abs(step) <= longest_step(robot, i, max(gap, SHORTEST)):
+    for i in range(d.n):
+        step = short_step(m, i, d.fit_q[last, i] - d.fit_q[row, i])
+        if not np.abs(step) <= longest_step(m, i, max(gap, SHORTEST)):
             return True
     return False
 
 
 @stage
-def put_estimate(at, robot, window):
+def put_estimate(m, d, window):
     """
     Estimate the velocities at the newest position; return whether there are enough positions.
 
@@ -110,22 +110,23 @@ def put_estimate(at, robot, window):
     such positions in a row it ends, because the jump is permanent.
 
     """
-    n, newest, last, count, out = len(robot.fastest), int(at.newest[0]), int(at.newest[0]), 1, 0
-    way, sums, s1, s2, s3, s4 = at.estimate, at.sums, 0.0, 0.0, 0.0, 0.0
+    n, newest, last, count, out = d.n, d.fit_newest, d.fit_newest, 1, 0
+    way, sums, s1, s2, s3, s4 = d.estimate, d.fit_sums, 0.0, 0.0, 0.0, 0.0
     for i in range(n):
         way[i] = sums[0, i] = sums[1, i] = sums[2, i] = 0.0
-    for k in range(1, int(at.kept[0])):
+    for k in range(1, d.fit_count):
         row = (newest - k) % MOST
-        gap, x = at.times[last] - at.times[row], (at.times[row] - at.times[newest]) / WINDOW
+        gap = d.fit_times[last] - d.fit_times[row]
+        x = (d.fit_times[row] - d.fit_times[newest]) / WINDOW
         if gap > LONGEST_GAP or count >= LEAST and x * WINDOW < -window - 1e-9:
             break
-        if _is_jump(at, robot, row, last, gap):
+        if _is_jump(m, d, row, last, gap):
             out += 1
             if out > 1:
                 break
             continue
         for i in range(n):
-            way[i] -= short_step(robot, i, at.positions[last, i] - at.positions[row, i])
+            way[i] -= short_step(m, i, d.fit_q[last, i] - d.fit_q[row, i])
             sums[0, i] += way[i]
             sums[1, i] += x * way[i]
             sums[2, i] += x * x * way[i]
@@ -135,10 +136,10 @@ def put_estimate(at, robot, window):
         return False
     weights = s2 * s3 - s1 * s4, count * s4 - s2**2, s1 * s2 - count * s3
     scale = WINDOW * (s1 * weights[0] + s2 * weights[1] + s3 * weights[2])
-    is_long = at.times[newest] - at.filter_begin[0] > LONGEST_GAP
+    is_long = d.fit_times[newest] - d.filter_begin > LONGEST_GAP
     for i in range(n):
         way[i] = (weights[0] * sums[0, i] + weights[1] * sums[1, i] + weights[2] * sums[2, i]
                   ) / scale
-        if is_long and at.steps[i] > COARSE * robot.fastest[i]:
-            way[i] = at.filter[1, i]
+        if is_long and d.steps[i] > COARSE * m.fastest[i]:
+            way[i] = d.filter[1, i]
     return True

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
 from osc_ros.control.safety import sample, velocity_check
 from osc_ros.control.safety.causes import DISOBEYS
 from osc_ros.control.safety.response import ESCALATION
+
+Array = NDArray[np.float64]
 
 
 def runaway_text(code: float, joint: str, speed: float) -> str:
@@ -27,7 +30,7 @@ def velocity_text(names: tuple[str, ...], joint: int, kind: float, figure: float
     return f"'{names[joint]}' " + {
         velocity_check.DEGREES: f'in degrees per second? ({ratio})',
         velocity_check.SIGN: f'with the sign turned? ({ratio})',
-        velocity_check.ZERO: 'always zero?',
+        velocity_check.ZERO: 'always zero, or late?',
         velocity_check.SCALED: f'in another unit, or filtered? ({ratio})',
         velocity_check.EXCHANGED: f"exchanged with '{names[int(figure) % len(names)]}'?",
         velocity_check.LATE: f'{1e3 * figure:.0f} ms late?',
@@ -40,12 +43,13 @@ def silence_text(what: str, silent: float, limit: float, why: str) -> str:
     return f'no {what} for {silent:.3f} s (limit {limit:g} s)' + (f': {why}' if why else '')
 
 
-def fault_text(code: int, joint: str, given: Any, one: float, two: float, three: float) -> str:
+def fault_text(code: int, joint: str, state: tuple[Array, Array], one: float, two: float,
+               three: float) -> str:
     """
     Return the message for a fault of a joint state.
 
-    `code` is a code of `osc_ros.control.safety.sample`; `given` has the state's q and qd; the
-    three numbers are those that `sample` reports with this code.
+    `code` is a code of `osc_ros.control.safety.sample`; `state` has its q and qd; the three
+    numbers are those that `sample` reports with this code.
 
     """
     name = f"'{joint}'"
@@ -54,7 +58,8 @@ def fault_text(code: int, joint: str, given: Any, one: float, two: float, three:
                 + ('have gone back' if code == sample.RUNS_BACK else f'are {two:.3f} s')
                 + ', while states come')
     if code == sample.NUMBERS:
-        return f'joint state {given.q.tolist()}, {given.qd.tolist()}'
+        q, qd = state
+        return f'joint state {q.tolist()}, {qd.tolist()}'
     if code == sample.CLOCK:
         return (f'the time of the states went from {one:.3f} s to {two:.3f} s: a simulation '
                 "was reset, or the driver's clock was set")

@@ -26,17 +26,9 @@ import math
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
+from osc_ros.control.data import ANSWERED, SENT
 from osc_ros.control.limits.complementarity import nearest_within
 from osc_ros.control.model_error.command_model import put_command
-from osc_ros.control.safety.tables import (
-    ANSWERED,
-    GATE,
-    OUTPUT_PLAN,
-    PREDICTION,
-    ROBOT,
-    ROOM,
-    SENT,
-)
 from osc_ros.dynamics.algebra.vectors import assign
 
 TRUST = 1.0  # longest prediction after the last state [s]
@@ -57,47 +49,39 @@ STILL = 1e-3  # a lower predicted speed counts as rest [rad/s, m/s]
 # torque in the mean.
 INTERVAL, MOVING, REMEMBERED, WEIGHT = 4, 0.02, 1.0, 0.25
 
-_views, _friction_views = PREDICTION.views, PREDICTION.only('at_qd', 'dry_friction', 'sides')
-_answer_views = PREDICTION.only('answered', 'kept', 'times', 'q', 'qd', 'tau', 'directed', 'moved',
-                                'friction')
-_step_views = PREDICTION.only('at_q', 'at_qd')
-_gate_views, _output_views = GATE.only('came', 'q', 'qd'), OUTPUT_PLAN.only('limits')
-_robot_views = ROBOT.only('fastest', 'lower', 'upper')
-_room_views = ROOM.only('matrix', 'factor', 'chosen', 'driving', 'rows')
-
 
 @inlined
-def record_torque(prediction, now, tau):
+def record_torque(d, now, tau):
     """Record a torque (n,) [N·m] that is sent at `now` [s]."""
-    k = int(prediction.sent[0]) % SENT
-    prediction.sent_times[k] = now
-    assign(prediction.sent_tau[k], tau)
-    prediction.sent[0] += 1.0
+    k = d.log_count % SENT
+    d.log_times[k] = now
+    assign(d.log_tau[k], tau)
+    d.log_count += 1
 
 
 @inlined
-def record_answer(prediction, time, q, qd, tau):
+def record_answer(d, time, q, qd, tau):
     """Record a state (n,), (n,), its time [s], and the torque (n,) sent for it."""
-    k = int(prediction.answered[0]) % ANSWERED
-    prediction.times[k] = time
-    assign(prediction.q[k], q)
-    assign(prediction.qd[k], qd)
-    assign(prediction.tau[k], tau)
-    prediction.answered[0] += 1.0
-    prediction.kept[0] = min(prediction.kept[0] + 1.0, ANSWERED)
+    k = d.answers % ANSWERED
+    d.answer_times[k] = time
+    assign(d.answer_q[k], q)
+    assign(d.answer_qd[k], qd)
+    assign(d.answer_tau[k], tau)
+    d.answers += 1
+    d.answers_kept = min(d.answers_kept + 1, ANSWERED)
 
 
 @inlined
-def forget_states_after(prediction, time):
+def forget_states_after(d, time):
     """Discard the recorded states that are newer than `time` [s], because they were wrong."""
-    while prediction.kept[0] > 0.0 and prediction.times[
-            int(prediction.answered[0] - 1.0) % ANSWERED] > time:
-        prediction.kept[0] -= 1.0
-        prediction.answered[0] -= 1.0
+    while d.answers_kept > 0 and d.answer_times[
+            (d.answers - 1) % ANSWERED] > time:
+        d.answers_kept -= 1
+        d.answers -= 1
 
 
 @inlined
-def put_acting(model, prediction, k, after, rows, out):
+def put_acting(model, d, k, after, rows, out):
     """
     Write to out (n,) the torques that moved the arm between the recorded states k and `after`.
 
@@ -105,11 +89,11 @@ def put_acting(model, prediction, k, after, rows, out):
     the time between the states [s]; if it is not positive, nothing is written.
 
     """
-    dt = prediction.times[after] - prediction.times[k]
+    dt = d.answer_times[after] - d.answer_times[k]
     if dt > 0.0:
         for i in range(len(out)):
-            before, now = prediction.qd[k, i], prediction.qd[after, i]
-            rows[0, i] = 0.5 * (prediction.q[k, i] + prediction.q[after, i])
+            before, now = d.answer_qd[k, i], d.answer_qd[after, i]
+            rows[0, i] = 0.5 * (d.answer_q[k, i] + d.answer_q[after, i])
             rows[1, i] = 0.5 * (before + now)
             rows[2, i] = (now - before) / dt
         put_command(*model, rows[0], rows[1], rows[2], out)
@@ -117,22 +101,22 @@ def put_acting(model, prediction, k, after, rows, out):
 
 
 @inlined
-def _put_mean(model, prediction, rows, mean):
+def _put_mean(model, d, rows, mean):
     """
     Write the mean unmodelled torque (n,) [N·m].
 
     Return whether there were enough states, and whether all numbers of the mean are finite.
 
     """
-    kept, last = int(min(prediction.kept[0], ANSWERED)), int(prediction.answered[0])
+    kept, last = min(d.answers_kept, ANSWERED), d.answers
     duration, count = 0.0, 0
     mean[:] = 0.0
     for k in range(last - kept, last - 1):
         at = k % ANSWERED
-        dt = put_acting(model, prediction, at, (k + 1) % ANSWERED, rows, rows[3])
+        dt = put_acting(model, d, at, (k + 1) % ANSWERED, rows, rows[3])
         if 0.0 < dt <= LONGEST_PAIR:
             for i in range(len(mean)):
-                mean[i] += dt * (prediction.tau[at, i] - rows[3, i])
+                mean[i] += dt * (d.answer_tau[at, i] - rows[3, i])
             duration, count = duration + dt, count + 1
     is_finite = True
     for i in range(len(mean)):
@@ -156,12 +140,12 @@ def _median(values, count):
 
 
 @inlined
-def _usual_share(prediction, bound, shares):
+def _usual_share(d, bound, shares):
     """Median ratio of known friction to the effort limits `bound` (n,); at most FRICTION."""
     count = 0
     for i in range(len(bound)):
-        if prediction.friction[i] >= 0.0 and bound[i] > 0.0:
-            shares[count] = prediction.friction[i] / bound[i]
+        if d.known_friction[i] >= 0.0 and bound[i] > 0.0:
+            shares[count] = d.known_friction[i] / bound[i]
             count += 1
     return min(_median(shares, count), FRICTION) if count > 0 else FRICTION
 
@@ -173,96 +157,96 @@ def _beyond(size, noise):
 
 
 @inlined
-def _estimate(model, prediction, fastest, limits, rows):
+def _estimate(model, m, d):
     """Estimate unmodelled torque and friction; with too few states, keep the last estimate."""
+    rows, fastest, limits = d.room_rows, m.fastest, m.effort_limits
     mean, bound, shares = rows[4], rows[5], rows[6]
-    is_known, is_finite = _put_mean(model, prediction, rows, mean)
+    is_known, is_finite = _put_mean(model, d, rows, mean)
     if not is_known:
         return
     if not is_finite:
-        prediction.unmodelled[:] = 0.0
+        d.predicted_load[:] = 0.0
         return
     for i in range(len(mean)):
         bound[i] = limits[i] if np.isfinite(limits[i]) else 0.0
         mean[i] = mean[i] if bound[i] > 0.0 else 0.0
-    usual, count = _usual_share(prediction, bound, shares), 0
+    usual, count = _usual_share(d, bound, shares), 0
     for i in range(len(mean)):
-        speed, prediction.dry_friction[i] = prediction.at_qd[i], -1.0
+        speed, d.dry_friction[i] = d.predicted_qd[i], -1.0
         if np.abs(speed) > RESTING * min(fastest[i], 1.0):
             friction = usual * bound[i]
-            if prediction.friction[i] >= 0.0:
-                friction = min(friction, prediction.friction[i])
+            if d.known_friction[i] >= 0.0:
+                friction = min(friction, d.known_friction[i])
             elif mean[i] * speed <= 0.0:
                 friction = 0.0
-            prediction.dry_friction[i] = min(np.abs(mean[i]), friction)
+            d.dry_friction[i] = min(np.abs(mean[i]), friction)
             if bound[i] > 0.0:
-                shares[count] = prediction.dry_friction[i] / bound[i]
+                shares[count] = d.dry_friction[i] / bound[i]
                 count += 1
     share = _median(shares, count)
     for i in range(len(mean)):
         size, noise = np.abs(mean[i]), NEGLIGIBLE * bound[i]
-        if prediction.dry_friction[i] < 0.0:  # at rest
-            prediction.dry_friction[i], size = share * bound[i], size - noise
-        elif mean[i] * prediction.at_qd[i] > 0.0:
-            size = _beyond(size - prediction.dry_friction[i], noise)
-            prediction.dry_friction[i] = min(np.abs(mean[i]) - size, FRICTION * bound[i])
+        if d.dry_friction[i] < 0.0:  # at rest
+            d.dry_friction[i], size = share * bound[i], size - noise
+        elif mean[i] * d.predicted_qd[i] > 0.0:
+            size = _beyond(size - d.dry_friction[i], noise)
+            d.dry_friction[i] = min(np.abs(mean[i]) - size, FRICTION * bound[i])
         else:
-            size = _beyond(size + prediction.dry_friction[i], noise)
+            size = _beyond(size + d.dry_friction[i], noise)
         size = min(max(size, 0.0), LARGEST * bound[i])
-        prediction.unmodelled[i] = np.sign(mean[i]) * size
+        d.predicted_load[i] = np.sign(mean[i]) * size
 
 
 @inlined
-def forget_directions(prediction):
+def forget_directions(d):
     """Reset the unmodelled torques of both directions of motion, and the friction."""
-    prediction.moved[:], prediction.friction[:] = -np.inf, -1.0
+    d.moved_time[:], d.known_friction[:] = -np.inf, -1.0
 
 
 @stage
-def compare_directions(model, state, room, fastest):
+def compare_directions(model, m, d):
     """
     Update the friction of the joints from the oldest recorded states.
 
     Newer states are not used, because they may still turn out to be frozen. Call this after every
-    `record_answer`. `fastest` (n,) are the velocity limits.
+    `record_answer`.
 
     """
-    n = len(fastest)
-    at, rows = _answer_views(state, n), _room_views(room, n).rows
-    if at.kept[0] < ANSWERED or at.answered[0] % INTERVAL != 0.0:
+    n, fastest, rows = d.n, m.fastest, d.room_rows
+    if d.answers_kept < ANSWERED or d.answers % INTERVAL != 0:
         return
-    first = int(at.answered[0]) % ANSWERED
+    first = d.answers % ANSWERED
     last = (first + INTERVAL) % ANSWERED
-    dt, time = put_acting(model, at, first, last, rows, rows[3]), at.times[last]
+    dt, time = put_acting(model, d, first, last, rows, rows[3]), d.answer_times[last]
     if not 0.0 < dt <= LONGEST_PAIR:
         return
     for i in range(n):
         lacking = -rows[3, i]
         for k in range(INTERVAL):
-            lacking += at.tau[(first + k) % ANSWERED, i] / INTERVAL
+            lacking += d.answer_tau[(first + k) % ANSWERED, i] / INTERVAL
         if np.abs(rows[1, i]) <= MOVING * min(fastest[i], 1.0) or not np.isfinite(lacking):
             continue
         side = 0 if rows[1, i] > 0.0 else 1
-        if at.moved[side, i] > at.moved[1 - side, i]:
-            lacking = at.directed[side, i] + WEIGHT * (lacking - at.directed[side, i])
-        at.directed[side, i], at.moved[side, i] = lacking, time
-        if 0.0 <= time - at.moved[1 - side, i] < REMEMBERED:
-            at.friction[i] = max(0.5 * (at.directed[0, i] - at.directed[1, i]), 0.0)
+        if d.moved_time[side, i] > d.moved_time[1 - side, i]:
+            lacking = d.directed[side, i] + WEIGHT * (lacking - d.directed[side, i])
+        d.directed[side, i], d.moved_time[side, i] = lacking, time
+        if 0.0 <= time - d.moved_time[1 - side, i] < REMEMBERED:
+            d.known_friction[i] = max(0.5 * (d.directed[0, i] - d.directed[1, i]), 0.0)
 
 
 @inlined
-def _put_mean_torque(prediction, begin, end, out):
+def _put_mean_torque(d, begin, end, out):
     """Write the mean of the torques (n,) that were sent between `begin` and `end` [s]."""
     out[:] = 0.0
-    sent, after = int(prediction.sent[0]), end
+    sent, after = d.log_count, end
     count = min(sent, SENT)
     for k in range(count):
         j = (sent - 1 - k) % SENT
         # the oldest recorded torque is assumed to act before its time, too
-        at = begin if k == count - 1 else max(prediction.sent_times[j], begin)
+        at = begin if k == count - 1 else max(d.log_times[j], begin)
         if at < after:
             for i in range(len(out)):
-                out[i] += (after - at) / (end - begin) * prediction.sent_tau[j, i]
+                out[i] += (after - at) / (end - begin) * d.log_tau[j, i]
             after = at
         if at == begin:
             break
@@ -283,7 +267,7 @@ def put_inertia(model, q, rows, weight, M):
 
 
 @stage
-def _put_velocity(model, state, room, dt, q, out):
+def _put_velocity(model, d, dt, q, out):
     """
     Replace the velocities `out` (n,) by the predicted ones a time step dt [s] later.
 
@@ -294,62 +278,57 @@ def _put_velocity(model, state, room, dt, q, out):
     dry friction in finite freedom dynamics", 1988). Return whether a solution was found.
 
     """
-    n = len(q)
-    prediction, own = _friction_views(state, n), _room_views(room, n)
-    rows, M = own.rows, own.matrix
+    n, rows, M = d.n, d.room_rows, d.room_matrix
     momentum, within, push, bias = rows[8], rows[9:11], rows[11], rows[12]
     put_inertia(model, q, rows, bias, M)
     rows[0, :] = 0.0
     put_command(*model, q, out, rows[0], bias)
     for i in range(n):
-        momentum[i] = dt * (bias[i] - own.driving[i])
+        momentum[i] = dt * (bias[i] - d.driving[i])
         for k in range(n):
-            momentum[i] -= M[i, k] * prediction.at_qd[k]
-        within[1, i] = dt * prediction.dry_friction[i]
+            momentum[i] -= M[i, k] * d.predicted_qd[k]
+        within[1, i] = dt * d.dry_friction[i]
         within[0, i] = -within[1, i]
         out[i] = 0.0
-    sides, chosen = prediction.sides.view(np.int64), own.chosen.view(np.int64)
-    return nearest_within(M, momentum, within, sides, chosen, own.factor, out, push)
+    return nearest_within(M, momentum, within, d.friction_sides, d.room_chosen, d.room_factor,
+                          out, push)
 
 
 @inlined
-def _advance_step(model, state, room, robot, dt):
+def _advance_step(model, m, d, dt):
     """Advance the prediction by dt [s]; return whether a finite solution was found."""
-    n = len(robot.lower)
-    at, rows = _step_views(state, n), _room_views(room, n).rows
+    n, rows = d.n, d.room_rows
     half, whole, middle = rows[13], rows[14], rows[15]
-    assign(half, at.at_qd)
-    if not _put_velocity(model, state, room, 0.5 * dt, at.at_q, half):
+    assign(half, d.predicted_qd)
+    if not _put_velocity(model, d, 0.5 * dt, d.predicted_q, half):
         return False
     for i in range(n):
-        middle[i], whole[i] = at.at_q[i] + 0.5 * dt * at.at_qd[i], half[i]
-    if not _put_velocity(model, state, room, dt, middle, whole):
+        middle[i], whole[i] = d.predicted_q[i] + 0.5 * dt * d.predicted_qd[i], half[i]
+    if not _put_velocity(model, d, dt, middle, whole):
         return False
     for i in range(n):
-        most = FASTEST * robot.fastest[i]
-        q, qd = at.at_q[i] + dt * half[i], min(max(whole[i], -most), most)
+        most = FASTEST * m.fastest[i]
+        q, qd = d.predicted_q[i] + dt * half[i], min(max(whole[i], -most), most)
         if not (np.isfinite(q) and np.isfinite(qd)):
             return False
         # a joint at its position limit is stopped by its end stop
-        held = min(max(q, min(robot.lower[i], at.at_q[i])), max(robot.upper[i], at.at_q[i]))
-        at.at_q[i], at.at_qd[i] = held, qd if held == q else 0.0
+        held = min(max(q, min(m.lower[i], d.predicted_q[i])), max(m.upper[i], d.predicted_q[i]))
+        d.predicted_q[i], d.predicted_qd[i] = held, qd if held == q else 0.0
     return True
 
 
 @inlined
-def _begin(model, plan, state, room):
-    n = int(plan[0])
-    at, gate, rows = _views(state, n), _gate_views(state, n), _room_views(room, n).rows
-    at.is_used[0], at.is_over[0], at.began[0], at.now[0] = 1.0, 0.0, gate.came[0], gate.came[0]
-    assign(at.at_q, gate.q)
-    assign(at.at_qd, gate.qd)
-    at.dry_friction[:] = 0.0
-    _estimate(model, at, _robot_views(plan, n).fastest, _output_views(plan, n).limits, rows)
-    at.kept[0] = 0.0
+def _begin(model, m, d):
+    d.predicts, d.is_over, d.predicted_from, d.predicted_now = True, False, d.came, d.came
+    assign(d.predicted_q, d.q)
+    assign(d.predicted_qd, d.qd)
+    d.dry_friction[:] = 0.0
+    _estimate(model, m, d)
+    d.answers_kept = 0
 
 
 @stage
-def predict(model, plan, state, room, now):
+def predict(model, m, d, now):
     """
     Advance the prediction to the time `now` [s], with the torques recorded as sent until then.
 
@@ -358,25 +337,24 @@ def predict(model, plan, state, room, now):
     is `CommandModel.arrays`.
 
     """
-    n = int(plan[0])
-    at, robot = _views(state, n), _robot_views(plan, n)
-    if at.is_used[0] == 0.0:
-        _begin(model, plan, state, room)
-    before, at.now[0] = at.now[0], now
-    if at.is_over[0] > 0.0 or not now > before:
+    n = d.n
+    if not d.predicts:
+        _begin(model, m, d)
+    before, d.predicted_now = d.predicted_now, now
+    if d.is_over or not now > before:
         return
     before = max(before, now - TRUST)
     count = min(max(1, int(math.ceil((now - before) / STEP - 1e-6))), MOST_STEPS)
-    dt, tau, is_moving = (now - before) / count, _room_views(room, n).driving, False
+    dt, tau, is_moving = (now - before) / count, d.driving, False
     for k in range(count):
-        _put_mean_torque(at, before + k * dt, before + (k + 1) * dt, tau)
+        _put_mean_torque(d, before + k * dt, before + (k + 1) * dt, tau)
         for i in range(n):
-            tau[i] -= at.unmodelled[i]
-        if not _advance_step(model, state, room, robot, dt):
-            at.is_over[0] = 1.0
+            tau[i] -= d.predicted_load[i]
+        if not _advance_step(model, m, d, dt):
+            d.is_over = True
             break
     for i in range(n):
-        is_moving = is_moving or np.abs(at.at_qd[i]) > STILL
-    if at.is_over[0] > 0.0 or now - at.began[0] >= TRUST or not is_moving:
-        at.is_over[0] = 1.0
-        at.at_qd[:] = 0.0
+        is_moving = is_moving or np.abs(d.predicted_qd[i]) > STILL
+    if d.is_over or now - d.predicted_from >= TRUST or not is_moving:
+        d.is_over = True
+        d.predicted_qd[:] = 0.0

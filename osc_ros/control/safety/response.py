@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
+from osc_ros.control.data import ANSWERED, ENERGIES, LAGS, PAIRS
 from osc_ros.control.limits.bounds import unexplained_weight
 from osc_ros.control.limits.complementarity import put_inverse
 from osc_ros.control.model_error.command_model import put_command
@@ -24,19 +25,6 @@ from osc_ros.control.safety.causes import abandon, DISOBEYS, REPORT, SPEEDS_UP
 from osc_ros.control.safety.prediction import put_acting, put_inertia
 from osc_ros.control.safety.sample import OVERSPEED_ONCE
 from osc_ros.control.safety.supervision import REACTIONS
-from osc_ros.control.safety.tables import (
-    ANSWERED,
-    CAUSES,
-    ENERGIES,
-    GATE,
-    LAGS,
-    OUTPUT,
-    PAIRS,
-    PREDICTION,
-    RESPONSE,
-    ROBOT,
-    ROOM,
-)
 from osc_ros.dynamics.algebra.spatial import all_finite
 from osc_ros.dynamics.algebra.vectors import any_beyond, assign
 
@@ -63,92 +51,86 @@ ESCALATION, PUSHED = 0.02, 0.25
 GROWTH = 1.1  # growth of the kinetic energy in this time that counts as speeding up
 GRAVITY = REACTIONS.index('gravity'), REACTIONS.index('zero')  # reactions that do not brake
 
-_views, _room_views = RESPONSE.views, ROOM.views
-_prediction_views = PREDICTION.only('answered', 'kept', 'times', 'q', 'qd', 'tau')
-_gate_views, _robot_views = GATE.only('time', 'q', 'qd'), ROBOT.only('fastest')
-_output_views = OUTPUT.only('limits')
-_causes_views = CAUSES.only('reaction', 'given_up', 'times_given_up')
-
 
 @inlined
-def _add_pair(response, limits, sent, acting):
+def _add_pair(d, sent, acting):
     """Record the sent and the acting torque (n,) of a period, and detect a hit on the arm."""
-    count, is_hit = int(response.pairs[0]), False
+    limits, count, is_hit = d.effort_limits, d.pairs, False
     before = (count - 1 if count > 0 else 0) % PAIRS
     k = count % PAIRS
     if count == 0:
-        assign(response.sent[k], sent)
-        assign(response.acting[k], acting)
+        assign(d.pair_sent[k], sent)
+        assign(d.pair_acting[k], acting)
     for i in range(len(sent)):
-        change = acting[i] - sent[i] - response.acting[before, i] + response.sent[before, i]
+        change = acting[i] - sent[i] - d.pair_acting[before, i] + d.pair_sent[before, i]
         is_hit = is_hit or np.abs(change) > HIT * limits[i]
-    assign(response.sent[k], sent)
-    assign(response.acting[k], acting)
-    response.pairs[0] = count + 1.0
-    response.hit[0] = HITTING if is_hit else max(0.0, response.hit[0] - 1.0)
-    _compare_changes(response, limits)
+    assign(d.pair_sent[k], sent)
+    assign(d.pair_acting[k], acting)
+    d.pairs = count + 1
+    d.hit = HITTING if is_hit else max(0, d.hit - 1)
+    _compare_changes(d)
 
 
 @inlined
-def _compare_changes(response, limits):
+def _compare_changes(d):
     """Add the last changes of the torques to the sums of RESPONSE, except for a joint just hit."""
-    count = int(response.pairs[0])
-    for i in range(len(limits)):
-        response.moved[i] *= KEPT
+    limits, count = d.effort_limits, d.pairs
+    for i in range(d.n):
+        d.acting_varied[i] *= KEPT
         for lag in range(LAGS + 1):
-            response.varied[lag, i] *= KEPT
-            response.followed[lag, i] *= KEPT
+            d.varied[lag, i] *= KEPT
+            d.followed[lag, i] *= KEPT
         if count < 2:
             continue
         k, before = (count - 1) % PAIRS, (count - 2) % PAIRS
-        change = response.acting[k, i] - response.acting[before, i]
-        if np.abs(change - response.sent[k, i] + response.sent[before, i]) > HIT * limits[i]:
+        change = d.pair_acting[k, i] - d.pair_acting[before, i]
+        if np.abs(change - d.pair_sent[k, i] + d.pair_sent[before, i]) > HIT * limits[i]:
             continue
-        response.moved[i] += change * change
+        d.acting_varied[i] += change * change
         for lag in range(min(LAGS, count - 2) + 1):
-            part = (response.sent[(k - lag) % PAIRS, i]
-                    - response.sent[(k - lag - 1) % PAIRS, i])
-            response.varied[lag, i] += part * part
-            response.followed[lag, i] += part * change
+            part = (d.pair_sent[(k - lag) % PAIRS, i]
+                    - d.pair_sent[(k - lag - 1) % PAIRS, i])
+            d.varied[lag, i] += part * part
+            d.followed[lag, i] += part * change
 
 
 @inlined
-def _obeys(response, limits, i):
+def _obeys(d, i):
     """Return whether the acting torque changes like the sent one, at most LAGS periods later."""
     for lag in range(LAGS + 1):
-        varied, followed = response.varied[lag, i], response.followed[lag, i]
-        if (varied > (VARIED * limits[i]) ** 2
+        varied, followed = d.varied[lag, i], d.followed[lag, i]
+        if (varied > (VARIED * d.effort_limits[i]) ** 2
                 and OBEYS[0] * varied < followed < OBEYS[1] * varied
-                and followed > CORRELATED * np.sqrt(varied * response.moved[i])):
+                and followed > CORRELATED * np.sqrt(varied * d.acting_varied[i])):
             return True
     return False
 
 
 @inlined
-def _is_pushed(response, limits, joint):
+def _is_pushed(d, joint):
     """
     Return whether an external force drives the arm.
 
     This is so if `joint` obeys, and no joint contradicts: see OBEYS and DOUBT.
 
     """
-    for i in range(len(limits)):
+    for i in range(d.n):
         is_varied, follows = False, False
         for lag in range(LAGS + 1):
-            varied, followed = response.varied[lag, i], response.followed[lag, i]
+            varied, followed = d.varied[lag, i], d.followed[lag, i]
             if varied == 0.0:
                 continue
-            is_varied = is_varied or varied > (VARIED * limits[i]) ** 2
-            rest = max(response.moved[i] - followed * followed / varied, 0.0)
+            is_varied = is_varied or varied > (VARIED * d.effort_limits[i]) ** 2
+            rest = max(d.acting_varied[i] - followed * followed / varied, 0.0)
             doubt = DOUBT * np.sqrt((1.0 - KEPT) * rest * varied)
             follows = follows or followed + doubt > OBEYS[0] * varied
         if is_varied and not follows:
             return False
-    return _obeys(response, limits, joint)
+    return _obeys(d, joint)
 
 
 @inlined
-def _is_like(response, i, lag, sign):
+def _is_like(d, i, lag, sign):
     """
     Return whether the last acting torques of a joint are `sign` times the earlier sent torques.
 
@@ -157,9 +139,9 @@ def _is_like(response, i, lag, sign):
     one, but both change alike.
 
     """
-    count, is_like, alike, before, earlier = int(response.pairs[0]), True, 0.0, 0.0, 0.0
+    count, is_like, alike, before, earlier = d.pairs, True, 0.0, 0.0, 0.0
     for k in range(count - MIRRORED, count):
-        part, acting = response.sent[(k - lag) % PAIRS, i], response.acting[k % PAIRS, i]
+        part, acting = d.pair_sent[(k - lag) % PAIRS, i], d.pair_acting[k % PAIRS, i]
         is_like = is_like and np.abs(acting - sign * part) < TOLERANCE * np.abs(part)
         if k > count - MIRRORED:
             alike += (acting - before) * (part - earlier)
@@ -168,53 +150,50 @@ def _is_like(response, i, lag, sign):
 
 
 @inlined
-def _mirrored_joint(response, limits, qd, fastest):
+def _mirrored_joint(m, d, qd):
     """Return the first joint whose acting torques are the opposite of the sent ones, or -1."""
-    count = int(response.pairs[0])
-    for i in range(len(limits) if count >= MIRRORED else 0):
-        if np.abs(qd[i]) < MOVING * fastest[i]:
+    count = d.pairs
+    for i in range(d.n if count >= MIRRORED else 0):
+        if np.abs(qd[i]) < MOVING * m.fastest[i]:
             continue
         is_like, is_unlike = False, False
         for lag in range(min(LAGS, min(count, PAIRS) - MIRRORED) + 1):
-            is_like = is_like or _is_like(response, i, lag, 1.0)
-            is_unlike = is_unlike or _is_like(response, i, lag, -1.0)
-        if not is_unlike or is_like or _obeys(response, limits, i):
+            is_like = is_like or _is_like(d, i, lag, 1.0)
+            is_unlike = is_unlike or _is_like(d, i, lag, -1.0)
+        if not is_unlike or is_like or _obeys(d, i):
             continue
         least, most, largest = np.inf, -np.inf, 0.0
         for k in range(count - MIRRORED, count):
-            sent = response.sent[k % PAIRS, i]
+            sent = d.pair_sent[k % PAIRS, i]
             least, most = min(least, sent), max(most, sent)
             largest = max(largest, np.abs(sent))
-        if most - least > TOLERANCE * largest and largest > LARGE * limits[i]:
+        if most - least > TOLERANCE * largest and largest > LARGE * d.effort_limits[i]:
             return i
     return -1
 
 
 @stage
-def examine(model, plan, state, room):
+def examine(model, m, d):
     """
     Compare the states and torques recorded since the last call; store a joint that does not obey.
 
-    A joint without an effort limit in force is not examined. `model` is `CommandModel.arrays`;
-    `room` is the record `result` of `tables`.
+    A joint without an effort limit in force is not examined. `model` is `CommandModel.arrays`.
 
     """
-    n = int(plan[0])
-    at, sent, robot = _views(state, n), _prediction_views(state, n), _robot_views(plan, n)
-    limits, rows = _output_views(state, n).limits, _room_views(room, n).rows
-    kept, last = int(min(sent.kept[0], ANSWERED)), int(sent.answered[0])
+    rows, last = d.room_rows, d.answers
+    kept = min(d.answers_kept, ANSWERED)
     for one in range(last - kept, last - 1):
         k, after = one % ANSWERED, (one + 1) % ANSWERED
-        if sent.times[after] <= at.last[0]:
+        if d.answer_times[after] <= d.compared_time:
             continue
-        at.last[0] = sent.times[after]
-        dt = put_acting(model, sent, k, after, rows, rows[3])
+        d.compared_time = d.answer_times[after]
+        dt = put_acting(model, d, k, after, rows, rows[3])
         if not (0.0 < dt <= LONGEST_PAIR and all_finite(rows[3])):
-            at.pairs[0] = 0.0
+            d.pairs = 0
             continue
-        _add_pair(at, limits, sent.tau[k], rows[3])
-        if any_beyond(sent.qd[after], robot.fastest, 1.0):
-            at.disobeys[0] = _mirrored_joint(at, limits, sent.qd[after], robot.fastest) + 1.0
+        _add_pair(d, d.answer_tau[k], rows[3])
+        if any_beyond(d.answer_qd[after], m.fastest, 1.0):
+            d.disobeys = _mirrored_joint(m, d, d.answer_qd[after]) + 1
 
 
 @inlined
@@ -229,44 +208,40 @@ def _kinetic_energy(model, q, qd, rows):
 
 
 @inlined
-def _speeds_up(model, at, time, q, qd, rows, within):
+def _speeds_up(model, d, within):
     """Record the kinetic energy; return whether it grew by the factor GROWTH in `within` [s]."""
-    count = int(at.energies[0])
-    at.energy[count % ENERGIES, 0] = time
-    at.energy[count % ENERGIES, 1] = _kinetic_energy(model, q, qd, rows)
-    at.energies[0], at.kept[0] = count + 1.0, min(at.kept[0] + 1.0, ENERGIES)
-    for k in range(1, int(at.kept[0])):
+    count, newest = d.energies, d.energies % ENERGIES
+    d.energy_times[newest] = d.time
+    d.kinetic[newest] = _kinetic_energy(model, d.q, d.qd, d.room_rows)
+    d.energies, d.energies_kept = count + 1, min(d.energies_kept + 1, ENERGIES)
+    for k in range(1, d.energies_kept):
         before = (count - k) % ENERGIES
-        if at.energy[before, 0] <= time - within or k == ENERGIES - 1:
-            return at.energy[count % ENERGIES, 1] > GROWTH * at.energy[before, 1]
+        if d.energy_times[before] <= d.time - within or k == ENERGIES - 1:
+            return d.kinetic[newest] > GROWTH * d.kinetic[before]
     return False
 
 
 @stage
-def watch_response(model, plan, state, room):
+def watch_response(model, m, d):
     """Give the arm up if a joint does not obey, or if a reaction does not slow a fast arm."""
-    n = int(plan[0])
-    at, gate, causes = _views(state, n), _gate_views(state, n), _causes_views(state, n)
-    examine(model, plan, state, room)
-    if at.disobeys[0] > 0.0:
-        abandon(causes, DISOBEYS, at.disobeys[0] - 1.0, 0.0)
+    examine(model, m, d)
+    if d.disobeys > 0:
+        abandon(d, DISOBEYS, d.disobeys - 1, 0.0)
         return
-    fastest, share, joint = _robot_views(plan, n).fastest, 0.0, 0
-    for i in range(n):
-        if np.abs(gate.qd[i]) / fastest[i] > share:
-            share, joint = np.abs(gate.qd[i]) / fastest[i], i
-    reaction, newest = int(causes.reaction[0]), (int(at.energies[0]) - 1) % ENERGIES
-    if (reaction <= REPORT or reaction in GRAVITY or share < OVERSPEED_ONCE
-            or at.kept[0] > 0.0 and at.energy[newest, 0] >= gate.time[0]):
-        at.kept[0] = 0.0
+    share, joint, newest = 0.0, 0, (d.energies - 1) % ENERGIES
+    for i in range(d.n):
+        if np.abs(d.qd[i]) / m.fastest[i] > share:
+            share, joint = np.abs(d.qd[i]) / m.fastest[i], i
+    if (d.reaction <= REPORT or d.reaction in GRAVITY or share < OVERSPEED_ONCE
+            or d.energies_kept > 0 and d.energy_times[newest] >= d.time):
+        d.energies_kept = 0
         return
-    within = PUSHED if _is_pushed(at, _output_views(state, n).limits, joint) else ESCALATION
-    if _speeds_up(model, at, gate.time[0], gate.q, gate.qd, _room_views(room, n).rows, within):
-        abandon(causes, SPEEDS_UP, joint, np.abs(gate.qd[joint]))
+    if _speeds_up(model, d, PUSHED if _is_pushed(d, joint) else ESCALATION):
+        abandon(d, SPEEDS_UP, joint, np.abs(d.qd[joint]))
 
 
 @stage
-def add_resistance(model, plan, state, room, q, qd, out):
+def add_resistance(model, m, d, q, qd, out):
     """
     Add torques (n,) to `out` against external torques that drive a joint beyond its speed limit.
 
@@ -280,20 +255,18 @@ def add_resistance(model, plan, state, room, q, qd, out):
     of a single joint, the other joints would need large torques.
 
     """
-    n = len(q)
-    at, own, fastest = _views(state, n), _room_views(room, n), _robot_views(plan, n).fastest
-    count = int(at.pairs[0])
+    n, count, fastest = d.n, d.pairs, m.fastest
     recent = min(min(count, PAIRS), EXTERNAL)
-    if recent == 0 or at.hit[0] > 0.0 or any_beyond(qd, fastest, EXAMINED):
+    if recent == 0 or d.hit > 0 or any_beyond(qd, fastest, EXAMINED):
         return
-    rows, share = own.rows, 0.0
-    external, weight, inverse = rows[3], rows[4], own.inverse
+    rows, share = d.room_rows, 0.0
+    external, weight, inverse = rows[3], rows[4], d.room_inverse
     for i in range(n):
         external[i] = 0.0
         for k in range(count - recent, count):
-            external[i] += (at.acting[k % PAIRS, i] - at.sent[k % PAIRS, i]) / recent
-    put_inertia(model, q, rows, weight, own.matrix)
-    put_inverse(own.matrix, own.chosen.view(np.int64), own.factor, inverse)
+            external[i] += (d.pair_acting[k % PAIRS, i] - d.pair_sent[k % PAIRS, i]) / recent
+    put_inertia(model, q, rows, weight, d.room_matrix)
+    put_inverse(d.room_matrix, d.room_chosen, d.room_factor, inverse)
     for i in range(n):
         driven = 0.0
         for k in range(n):

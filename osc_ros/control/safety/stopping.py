@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
+from osc_ros.control.data import WAY
 from osc_ros.control.limits.complementarity import put_inverse
 from osc_ros.control.model_error.command_model import put_command
 from osc_ros.control.safety.prediction import put_inertia
 from osc_ros.control.safety.sample import short_step
 from osc_ros.control.safety.supervision import REACTIONS
-from osc_ros.control.safety.tables import ROBOT, ROOM, STOPPING, STOPPING_PLAN, WAY
 from osc_ros.dynamics.algebra.vectors import any_beyond, assign
 
 # Least motion between two recorded positions, of the joint that moves most [rad, m].
@@ -32,38 +32,38 @@ def _distance(q, other):
 
 
 @inlined
-def record_way(stopping, longest, q):
+def record_way(d, longest, q):
     """Record a position (n,) far enough from the last one; `longest` is the way back [rad, m]."""
-    count = int(stopping.positions[0])
-    if count == 0 or _distance(q, stopping.came[(count - 1) % WAY]) > max(
+    count = d.way_count
+    if count == 0 or _distance(q, d.way[(count - 1) % WAY]) > max(
             SPACING, longest / PIECES):
-        assign(stopping.came[count % WAY], q)
-        stopping.positions[0] = count + 1.0
+        assign(d.way[count % WAY], q)
+        d.way_count = count + 1
 
 
 @inlined
-def begin_way_back(stopping, distance, q):
+def begin_way_back(d, distance, q):
     """Start the way back at q (n,), over a distance [rad, m] of the joint that moves most."""
-    assign(stopping.at, q)
-    assign(stopping.anchor, q)
-    stopping.left[0], stopping.next[0] = distance, stopping.positions[0] - 1.0
+    assign(d.way_at, q)
+    assign(d.anchor, q)
+    d.way_left, d.way_next = distance, d.way_count - 1
 
 
 @inlined
-def go_back(stopping, distance):
-    """Advance the position `at` by a distance [rad, m] along the way back."""
-    distance = min(distance, stopping.left[0])
-    oldest = max(0, int(stopping.positions[0]) - WAY)
-    while distance > 0.0 and stopping.next[0] >= oldest:
-        goal = stopping.came[int(stopping.next[0]) % WAY]
-        step = _distance(goal, stopping.at)
+def go_back(d, distance):
+    """Advance the position `way_at` by a distance [rad, m] along the way back."""
+    distance = min(distance, d.way_left)
+    oldest = max(0, d.way_count - WAY)
+    while distance > 0.0 and d.way_next >= oldest:
+        goal = d.way[d.way_next % WAY]
+        step = _distance(goal, d.way_at)
         share = distance / step if step > distance else 1.0
         for i in range(len(goal)):
-            stopping.at[i] += share * (goal[i] - stopping.at[i])
-        stopping.left[0] -= min(step, distance)
+            d.way_at[i] += share * (goal[i] - d.way_at[i])
+        d.way_left -= min(step, distance)
         distance -= step
         if share == 1.0:
-            stopping.next[0] -= 1.0
+            d.way_next -= 1
 
 
 # Least braking rate of 'brake', which stops the arm before the prediction ends (TRUST) [1/s].
@@ -90,27 +90,24 @@ SOURCES = ('', 'law', 'resumed', 'zero', 'gravity', 'weight', 'brake', 'damp', '
 SOURCE_OF = np.array([SOURCES.index(one) if one in ('comply', 'retract', 'damp') else HOLD
                       for one in REACTIONS])  # default source of the torque, for each reaction
 
-_views, _plan_views, _robot_views, _room_views = (
-    table.views for table in (STOPPING, STOPPING_PLAN, ROBOT, ROOM))
-
 
 @inlined
-def _goes_on(settings, at, source, q, qd):
+def _goes_on(m, d, source, q, qd):
     """
-    Return whether the arm can keep its hold position, `at.anchor` (n,) [rad, m].
+    Return whether the arm can keep its hold position, `d.anchor` (n,) [rad, m].
 
     This is so if `source` has set this position, and every joint, from its position q with its
     velocity qd, will stop within SAGGED of it.
 
     """
     for i in range(len(q)):
-        if np.abs(q[i] + qd[i] / settings.rate[0] - at.anchor[i]) > SAGGED:
+        if np.abs(q[i] + qd[i] / m.stop_rate - d.anchor[i]) > SAGGED:
             return False
-    return at.anchored[0] == source
+    return d.anchor_source == source
 
 
 @inlined
-def begin_source(plan, state, before, source, q, qd):
+def begin_source(m, d, before, source, q, qd):
     """
     Set the anchor when the source of the torque changes from `before` to `source`.
 
@@ -118,74 +115,69 @@ def begin_source(plan, state, before, source, q, qd):
     arm [rad, m]. It depends on the state q, qd (n,).
 
     """
-    n = len(q)
-    settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
     was_blind = before == BRAKE or before == WEIGHT
     if source == BRAKE or source == WEIGHT:
-        if not was_blind and before != at.anchored[0]:
-            at.anchored[0] = NONE
+        if not was_blind and before != d.anchor_source:
+            d.anchor_source = NONE
         return
-    if was_blind and _goes_on(settings, at, source, q, qd):
+    if was_blind and _goes_on(m, d, source, q, qd):
         return
-    at.anchored[0] = source
+    d.anchor_source = source
     if source == HOLD:  # where the arm stops
-        for i in range(n):
-            at.anchor[i] = min(max(q[i] + qd[i] / settings.rate[0], robot.lower[i]),
-                               robot.upper[i])
+        for i in range(d.n):
+            d.anchor[i] = min(max(q[i] + qd[i] / m.stop_rate, m.lower[i]),
+                               m.upper[i])
     elif source in (COMPLY, RETRACT):
-        begin_way_back(at, settings.retreat[0], q)
+        begin_way_back(d, m.retreat, q)
 
 
 @inlined
-def move_anchor(plan, state, dt):
+def move_anchor(m, d, dt):
     """Advance the anchor of 'retract', the position to move to, by a time dt [s]."""
-    n = int(plan[0])
-    settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
-    go_back(at, dt * settings.retreat_speed[0])
-    for i in range(n):
-        at.anchor[i] = min(max(at.at[i], robot.lower[i]), robot.upper[i])
+    go_back(d, dt * m.retreat_speed)
+    for i in range(d.n):
+        d.anchor[i] = min(max(d.way_at[i], m.lower[i]), m.upper[i])
 
 
 @inlined
-def _extra_rate(robot, i, q, qd, rate, hardest):
+def _extra_rate(m, i, q, qd):
     """
     Damping rate of a joint in addition to the stop rate [1/s].
 
-    It stops the joint before its position limit, and rises to `hardest` for a joint far beyond its
-    speed limit, see TOO_FAST.
+    It stops the joint before its position limit, and rises to `hardest_rate` for a joint far
+    beyond its speed limit, see TOO_FAST.
 
     """
     speed = np.abs(qd)
-    space = robot.upper[i] - q if qd > 0.0 else q - robot.lower[i]
+    space = m.upper[i] - q if qd > 0.0 else q - m.lower[i]
     # a constant deceleration of q̇²/(2 space) stops at the limit
-    needed = speed / max(2.0 * space, speed / hardest + 1e-12)
-    beyond = (speed / robot.fastest[i] - TOO_FAST[0]) / (TOO_FAST[1] - TOO_FAST[0])
-    needed = max(needed, min(max(beyond, 0.0), 1.0) * hardest)
-    return max(needed - rate, 0.0)
+    needed = speed / max(2.0 * space, speed / m.hardest_rate + 1e-12)
+    beyond = (speed / m.fastest[i] - TOO_FAST[0]) / (TOO_FAST[1] - TOO_FAST[0])
+    needed = max(needed, min(max(beyond, 0.0), 1.0) * m.hardest_rate)
+    return max(needed - m.stop_rate, 0.0)
 
 
 @inlined
-def _put_accelerations(settings, robot, at, source, q, qd, qdd):
+def _put_accelerations(m, d, source, q, qd, qdd):
     """
     Write the accelerations (n,) [rad/s²] that brake the arm, or move it to the hold position.
 
-    The hold position is `at.anchor` (n,) [rad, m], which `begin_source` sets.
+    The hold position is `d.anchor` (n,) [rad, m], which `begin_source` sets.
 
     """
-    rate = settings.rate[0]
+    rate = m.stop_rate
     if source == BRAKE:
         rate = max(rate, BLIND_RATE)
     for i in range(len(q)):
-        away = short_step(robot, i, at.anchor[i] - q[i])
+        away = short_step(m, i, d.anchor[i] - q[i])
         if source in (HOLD, RETRACT):
             # with the anchor at q + q̇/ω this is q̈ = -ω q̇: an exponential, without overshoot
             qdd[i] = rate * (rate * away - 2.0 * qd[i])
         elif source == COMPLY:
-            qdd[i] = settings.frequency[0] * settings.frequency[0] * away - rate * qd[i]
+            qdd[i] = m.comply_frequency * m.comply_frequency * away - rate * qd[i]
         else:
             qdd[i] = -rate * qd[i]
-        qdd[i] -= _extra_rate(robot, i, q[i], qd[i], settings.rate[0],
-                              settings.hardest[0]) * qd[i]
+        qdd[i] -= _extra_rate(m, i, q[i], qd[i]) * qd[i]
 
 
 @inlined
@@ -200,17 +192,17 @@ def _share_within(h, limits, tau):
 
 
 @inlined
-def _put_within(model, settings, robot, own, q, qd, limits, unmodelled):
+def _put_within(model, m, d, q, qd):
     """
-    Reduce `own.wanted` (n,), braking torques, to the limits (n,); return the factor.
+    Reduce `wanted` (n,), braking torques, to the limits (n,); return the factor.
 
     The part beyond the bias torques is reduced by one factor for all joints, so that the kinetic
     energy falls. Coriolis torques may take up the limits of an arm beyond its speed limits. If the
-    factor is then below EXACT, each joint is gradually braked separately, with `hardest` [1/s]:
+    factor is then below EXACT, each joint is gradually braked separately, with `hardest_rate`:
     such torques take energy from the arm at any speed, as long as the limits carry its weight.
 
     """
-    rows, tau = own.rows, own.wanted
+    rows, tau, limits, unmodelled = d.room_rows, d.wanted, d.effort_limits, d.stop_load
     rest, h, weight = rows[4], rows[5], rows[6]
     rest[:] = 0.0
     put_command(*model, q, qd, rest, h)
@@ -219,52 +211,48 @@ def _put_within(model, settings, robot, own, q, qd, limits, unmodelled):
     share = _share_within(h, limits, tau)
     for i in range(len(q)):
         tau[i] = h[i] + share * (tau[i] - h[i])
-    if not any_beyond(qd, robot.fastest, 1.0):
+    if not any_beyond(qd, m.fastest, 1.0):
         return 1.0
     for i in range(len(q)):
         room = (1.0 - np.abs(h[i]) / limits[i]) / NEAR
         if room < 1.0:
             share = min(share, EXACT * max(0.0, room))
     if share < EXACT:
-        put_inertia(model, q, rows, weight, own.matrix)
-        put_inverse(own.matrix, own.chosen.view(np.int64), own.factor, own.inverse)
+        put_inertia(model, q, rows, weight, d.room_matrix)
+        put_inverse(d.room_matrix, d.room_chosen, d.room_factor, d.room_inverse)
         for i in range(len(q)):
             alone = (weight[i] + unmodelled[i]
-                     - settings.hardest[0] * qd[i] / own.inverse[i, i])
+                     - m.hardest_rate * qd[i] / d.room_inverse[i, i])
             alone = min(max(alone, -limits[i]), limits[i])
             tau[i] = alone + share / EXACT * (tau[i] - alone)
     return share
 
 
 @stage
-def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodelled):
+def put_stop_torque(model, m, d, source, q, qd):
     """
-    Write the torque (n,) of a source that needs no law to `wanted` of `room` [N·m].
+    Write the torque (n,) of a source that needs no law to `wanted` [N·m].
 
-    `source` is an index in SOURCES; `state_now` are positions and velocities (n,); `limits` (n,)
-    are the effort limits in force, which may be infinite; `unmodelled` (n,) is the torque that the
-    joints need in addition to that of the model [N·m].
+    `source` is an index in SOURCES; q and qd (n,) are the state of the arm. The torque includes
+    `stop_load`, and is within the effort limits in force.
 
     """
-    q, qd = state_now
-    n = len(q)
-    settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
-    own = _room_views(room, n)
-    qdd, rest, tau = own.rows[7], own.rows[4], own.wanted
+    n = d.n
+    qdd, rest, tau = d.room_rows[7], d.room_rows[4], d.wanted
     rest[:], tau[:] = 0.0, 0.0
     if source == ZERO:
         return
     if source in (GRAVITY, WEIGHT):
         for i in range(n):  # damping of joints beyond their speed limit only
-            beyond = qd[i] - min(max(qd[i], -robot.fastest[i]), robot.fastest[i])
-            qdd[i] = -settings.hardest[0] * beyond if source == GRAVITY else 0.0
+            beyond = qd[i] - min(max(qd[i], -m.fastest[i]), m.fastest[i])
+            qdd[i] = -m.hardest_rate * beyond if source == GRAVITY else 0.0
         qd = rest
     else:
-        _put_accelerations(settings, robot, at, source, q, qd, qdd)
+        _put_accelerations(m, d, source, q, qd, qdd)
     put_command(*model, q, qd, qdd, tau)
     for i in range(n):
-        tau[i] += unmodelled[i]
-    if source not in (GRAVITY, WEIGHT) and any_beyond(tau, limits, 1.0):
-        share = _put_within(model, settings, robot, own, q, qd, limits, unmodelled)
+        tau[i] += d.stop_load[i]
+    if source not in (GRAVITY, WEIGHT) and any_beyond(tau, d.effort_limits, 1.0):
+        share = _put_within(model, m, d, q, qd)
         if share < EXACT and source == HOLD:  # the arm stops farther away: set a new anchor
-            begin_source(plan, state, NONE, source, q, qd)
+            begin_source(m, d, NONE, source, q, qd)

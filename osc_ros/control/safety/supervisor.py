@@ -14,7 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import plain
+from osc_ros.compile.addresses import INTEGERS, types, VECTOR
+from osc_ros.compile.compiled import entry, plain
+from osc_ros.control.data import ANSWERED, D, M, MOST, WATCHDOGS
+from osc_ros.control.data import FAULTS as FAULT_ROWS
 from osc_ros.control.limits.limits import payload_ratio
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.safety import safety, sample
@@ -50,20 +53,6 @@ from osc_ros.control.safety.supervision import (
     TOO_NEAR,
     VELOCITY,
 )
-from osc_ros.control.safety.tables import (
-    ANSWERED,
-    COUNT,
-    FED,
-    IS_ACTIVE,
-    MOST,
-    PLAN,
-    RESULT,
-    SAMPLE,
-    SEEN,
-    SILENT,
-    STATE,
-    WATCHDOGS,
-)
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -72,6 +61,8 @@ Array = NDArray[np.float64]
 NO_LAW: Array = np.zeros(0)
 # Cause of each fault of a joint state; the index is the fault code of `sample`.
 FAULTS = (JUMP, JUMP, NOT_FINITE, JUMP, JUMP, JUMP, JUMP, OVERSPEED, VELOCITY)
+# Slots that `Supervisor.begin` does not reset.
+KEPT = 'begun', 'load', 'times_given_up', 'given_up', 'given_up_joint', 'given_up_speed'
 
 
 class Model(Protocol):
@@ -92,11 +83,13 @@ class Supervisor:
 
     Without states the arm is braked along a predicted state; when the prediction ends, gravity is
     compensated at the predicted position. The methods call the kernels of
-    `osc_ros.control.safety.safety`, whose records `osc_ros.control.safety.tables` describes.
+    `osc_ros.control.safety.safety`.
 
     Attributes
     ----------
     robot : Robot
+    m, d : records
+        M has the settings of the supervisor, D its state: see `osc_ros.control.data`.
     clock : callable
         Monotonic clock [s].
     silence_reason : callable
@@ -122,36 +115,31 @@ class Supervisor:
                  clock: Callable[[], float] = perf_counter) -> None:
         self.robot, self._model = robot, model
         self._on_change, self.clock = on_change, clock
-        self._plan, self._state = PLAN.zeros(robot.n), STATE.zeros(robot.n)
+        self.m, self.d = M.new(n=robot.n), D.new(n=robot.n)
         # reasons by cause; time of the last rejected state, and the reason
         self._texts, self._rejected = dict[str, str](), (-np.inf, '')
         self.silence_reason: Callable[[], str] = str
         self.states = 'joint states'
         self._names: tuple[str, ...] = ()
         self._lasting: dict[str, str] = {}  # causes set by `set_present`, and their reasons
-        self._n, self._rest = (n := robot.n), np.zeros(robot.n)
-        self._result, self._sample = RESULT.zeros(n), SAMPLE.zeros(n)
-        self._wanted, self._at = PLAN.of(self._plan, n), STATE.of(self._state, n)
-        self._given, self._found = SAMPLE.of(self._sample, n), RESULT.of(self._result, n)
+        self._n, self._rest = robot.n, np.zeros(robot.n)
+        self._compile()
         self._put_robot()
         self.settings = settings
-        self._rehearse()
-        self._state[:] = 0.0
         self.begin()
 
     def _put_robot(self) -> None:
-        wanted = self._wanted.robot
-        wanted.joints[0], wanted.fastest[:] = self._n, self.robot.velocity_limits
-        wanted.lower[:], wanted.upper[:] = self.robot.position_limits.T
-        wanted.turns[:] = sample.continuous_joints(self.robot)
+        m = self.m
+        m.fastest[:], m.turns[:] = self.robot.velocity_limits, sample.continuous_joints(self.robot)
+        m.lower[:], m.upper[:] = self.robot.position_limits.T
 
-    def _rehearse(self) -> None:
+    def _compile(self) -> None:
         """Compile the kernels now, so that the control loop compiles none."""
-        rest, model = np.zeros(self._n), self.model.arrays
-        safety.accept(self._plan, self._state, self._sample, self._result)
-        safety.update(self._plan, self._state, 0.0)
-        safety.watch(self._plan, self._state, 0.0, 0.0)
-        safety.answer(*model, self._plan, self._state, self._result, 0.0, rest)
+        m, d, number = M.numba_type, D.numba_type, types.float64
+        self._accept, self._find = entry(safety.accept, m, d), entry(safety.update, m, d, number)
+        self._look = entry(safety.watch, m, d, number, number)
+        self._put_answer = entry(safety.answer, INTEGERS, VECTOR, VECTOR, m, d, number,
+                                 VECTOR)
 
     @property
     def texts(self) -> tuple[Any, ...]:
@@ -169,20 +157,18 @@ class Supervisor:
         reasons, (when, why), present = texts
         self._texts, self._lasting = dict(reasons), dict(present)
         self._rejected = float(when), why
-        self._put_robot()  # the kernels read the number of joints there
+        self._put_robot()  # a checkpoint may have other numbers there
         self.settings = self._settings
-        causes, output, way = self._at.causes, self._at.output, self._at.stopping
-        for number, least, most in (
-                (causes.cause[0], IS_RUNAWAY, len(self._names) - 1), (causes.given_up[0], 0, 2),
-                (causes.reaction[0], -1, ABANDONS), (causes.given_up[1], 0, self._n - 1),
-                (self._at.response.disobeys[0], 0, self._n),
-                (self._at.prediction.kept[0], 0, ANSWERED),
-                (self._at.velocities.kept[0], 0, MOST),
-                (self._at.velocities.newest[0], 0, MOST - 1), (way.next[0], -1, way.positions[0]),
-                (output.source[0], 0, len(SOURCES) - 1)):
-            if not least <= number <= most:
-                raise InputError(f'{STATE.name}: {number} as an index, must be {least} to '
-                                 f'{most}')
+        d = self.d
+        for name, least, most in (
+                ('cause', IS_RUNAWAY, len(self._names) - 1), ('given_up', 0, 2),
+                ('reaction', -1, ABANDONS), ('given_up_joint', 0, self._n - 1),
+                ('disobeys', 0, self._n), ('answers_kept', 0, ANSWERED), ('fit_count', 0, MOST),
+                ('fit_newest', 0, MOST - 1), ('way_next', -1, d.way_count),
+                ('fault_count', 0, FAULT_ROWS), ('source', 0, len(SOURCES) - 1)):
+            if not least <= getattr(d, name) <= most:
+                raise InputError(f'{name} of the state: {getattr(d, name)} as an index, must be '
+                                 f'{least} to {most}')
 
     @property
     def settings(self) -> Supervision:
@@ -193,49 +179,48 @@ class Supervisor:
     def settings(self, settings: Supervision) -> None:
         if tuple(settings.watchdogs) != self._names:
             self._take_names(tuple(settings.watchdogs))
-        self._settings, wanted = settings, self._wanted
-        gate, causes, stopping, output = wanted.gate, wanted.causes, wanted.stopping, wanted.output
-        gate.period[0], gate.blend_time[0] = settings.period, settings.blend_time
-        gate.limits[:] = (self.robot.velocity_limits if settings.velocity_limits is None
-                          else settings.velocity_limits)
-        causes.settle_time[0], causes.bridges[0] = settings.settle_time, settings.bridges
-        causes.count[0] = len(self._names)
-        for row, name in zip(causes.watchdogs, self._names):
-            dog = settings.watchdogs[name]
-            row[:] = dog.timeout, REACTIONS.index(dog.reaction), dog.latched
-        causes.of_fault[:] = [self._number(cause) for cause in FAULTS]
-        causes.stale[0], causes.contact[0], causes.too_near[0] = (
+        self._settings, m = settings, self.m
+        m.period, m.blend_time = settings.period, settings.blend_time
+        m.speed_limits[:] = (self.robot.velocity_limits if settings.velocity_limits is None
+                             else settings.velocity_limits)
+        m.settle_time, m.bridges = settings.settle_time, settings.bridges
+        m.watchdog_count = len(self._names)
+        own, dogs = slice(len(self._names)), settings.watchdogs.values()
+        m.timeout[own] = [dog.timeout for dog in dogs]
+        m.watch_reaction[own] = [REACTIONS.index(dog.reaction) for dog in dogs]
+        m.is_latched[own] = [dog.latched for dog in dogs]
+        # also if no name has changed: a checkpoint may be corrupt
+        m.fault_watchdog[:] = [self._number(cause) for cause in FAULTS]
+        m.stale_watchdog, m.contact_watchdog, m.too_near_watchdog = (
             self._number(one) for one in (STALE_STATE, CONTACT, TOO_NEAR))
-        stopping.leaves[0] = 0.0
+        self.d.leaves = False
         self.take_payload()
-        stopping.frequency[0], stopping.idle[0] = (
-            settings.comply_frequency, SOURCES.index(settings.idle))
-        stopping.retreat[0], stopping.retreat_speed[0] = settings.retreat, settings.retreat_speed
-        output.fade_time[0], output.limits[:] = settings.fade_time, settings.effort_limits
-        output.rates[:] = np.inf if settings.effort_rates is None else settings.effort_rates
+        m.comply_frequency, m.idle_source = settings.comply_frequency, SOURCES.index(settings.idle)
+        m.retreat, m.retreat_speed = settings.retreat, settings.retreat_speed
+        m.fade_time, m.effort_limits[:] = settings.fade_time, settings.effort_limits
+        m.effort_rates[:] = np.inf if settings.effort_rates is None else settings.effort_rates
         self._report_lasting()
 
     def take_payload(self) -> None:
         """Take over the payload of the model in force: the stop rates depend on it."""
-        stopping = self._wanted.stopping
-        stopping.rate[0], stopping.hardest[0] = self._settings.rates(
+        self.m.stop_rate, self.m.hardest_rate = self._settings.rates(
             payload_ratio(self._model.command_model.robot))
 
     def _take_names(self, names: tuple[str, ...]) -> None:
         """Give every watchdog a row of the state; rows of the same names keep their contents."""
         if len(names) > WATCHDOGS:
             raise InputError(f'{len(names)} watchdogs: must be at most {WATCHDOGS}')
-        watches = self._at.causes.watches
-        rows = dict(zip(self._names, watches.copy()))
-        new = np.array([self.clock(), -np.inf, 0.0, 0.0, 0.0])
-        self._names, watches[:len(names)] = names, [rows.get(name, new) for name in names]
+        d = self.d
+        rows = [(d.fed, self.clock()), (d.seen, -np.inf), (d.is_active, 0), (d.silent, 0.0),
+                (d.begun, 0)]
+        for row, new in rows:
+            kept = dict(zip(self._names, row.tolist()))
+            row[:len(names)] = [kept.get(name, new) for name in names]
+        self._names = names
 
     def _number(self, name: str) -> int:
         """Return the index of a watchdog; -1 if there is none."""
         return self._names.index(name) if name in self._names else -1
-
-    def _watch(self, name: str) -> Array:
-        return np.asarray(self._at.causes.watches[self._names.index(name)])
 
     def begin(self, tau: Array | None = None) -> None:
         """
@@ -247,29 +232,25 @@ class Supervisor:
             Present torque of the joints [N·m], from which the first torque continues.
 
         """
-        now, at, wanted = self.clock(), self._at, self._wanted
-        causes, gate, output, sent = at.causes, at.gate, at.output, at.prediction
-        counts, given_up = causes.watches[:, COUNT].copy(), causes.given_up.copy()
-        times_given_up = causes.times_given_up.copy()
-        self._state[:] = 0.0
-        causes.watches[:, COUNT], causes.given_up[:] = counts, given_up
-        causes.times_given_up[:] = times_given_up
-        causes.watches[:, FED], causes.watches[:, SEEN] = now, -np.inf
-        causes.cause[:] = causes.reaction[:] = -1.0
-        causes.began[:] = output.at[:] = now
-        output.limits[:] = output.limits_wanted[:] = wanted.output.limits
-        gate.came[:] = gate.advanced[:] = gate.limits_time[:] = now
-        gate.interval[:] = gate.spacing[:] = wanted.gate.period
-        gate.stamp[:] = at.response.last[:] = -np.inf
-        gate.limits[:] = wanted.gate.limits
-        gate.slack[:] = sample.OVERSPEED_TWICE * gate.limits + sample.OVERSPEED_FLOOR
-        at.prediction.is_over[:] = 1.0
-        plain(forget_directions)(at.prediction)
+        now, m, d = self.clock(), self.m, self.d
+        before = d.copy()
+        d.clear()
+        d.take(before, KEPT)
+        d.fed[:], d.seen[:] = now, -np.inf
+        d.cause = d.reaction = -1
+        d.reaction_began = d.sent_at = d.came = d.advanced = d.speed_time = now
+        d.effort_limits[:] = d.effort_wanted[:] = m.effort_limits
+        d.interval = d.spacing = m.period
+        d.stamp = d.compared_time = -np.inf
+        d.speed_limits[:] = m.speed_limits
+        d.speed_slack[:] = sample.OVERSPEED_TWICE * m.speed_limits + sample.OVERSPEED_FLOOR
+        d.is_over = True
+        plain(forget_directions)(d)
         self._texts, self._rejected = {}, (-np.inf, '')
         self._report_lasting()
         if tau is not None:
-            output.has_sent[0], output.tau[:] = 1.0, tau
-            sent.sent[0], sent.sent_times[0], sent.sent_tau[0] = 1.0, now, tau
+            d.has_sent, d.sent[:] = True, tau
+            d.log_count, d.log_times[0], d.log_tau[0] = 1, now, tau
 
     # status
 
@@ -290,13 +271,13 @@ class Supervisor:
 
     def acting(self, done: Answered | None = None) -> Acting:
         """Return cause, reaction and reason that are in force, or were for the record `done`."""
-        number, action = self._in_force() if done is None else done.acting[:2].tolist()
+        number, action = self._in_force() if done is None else (
+            done.cause, done.reaction)
         (cause, reaction), (when, why) = self._named(number, action), self._rejected
-        if number < 0.0:
+        if number < 0:
             return Acting(cause, reaction, {
-                IS_STOP: 'stop requested', IS_RUNAWAY: self.runaway}.get(int(number), ''))
-        silent = (self._at.causes.watches[int(number), SILENT] if done is None
-                  else float(done.acting[2]))
+                IS_STOP: 'stop requested', IS_RUNAWAY: self.runaway}.get(number, ''))
+        silent = float(self.d.silent[number] if done is None else done.silent)
         if not silent > 0.0:
             return Acting(cause, reaction, self._texts.get(cause, ''))
         what = f'{cause.removeprefix("stale_")} message'
@@ -309,62 +290,61 @@ class Supervisor:
         return Acting(cause, reaction, silence_text(
             what, silent, self.settings.watchdogs[cause].timeout, why))
 
-    def _in_force(self) -> tuple[float, float]:
-        return self._at.causes.cause.item(), self._at.causes.reaction.item()
+    def _in_force(self) -> tuple[int, int]:
+        return self.d.cause, self.d.reaction
 
-    def _named(self, cause: float, reaction: float) -> tuple[str, str]:
-        return (self._names[int(cause)] if cause >= 0.0 else
-                {IS_STOP: STOP, IS_RUNAWAY: RUNAWAY}.get(int(cause), ''),
-                '' if reaction < 0.0 else
-                ABANDON if reaction == ABANDONS else REACTIONS[int(reaction)])
+    def _named(self, cause: int, reaction: int) -> tuple[str, str]:
+        return (self._names[cause] if cause >= 0 else
+                {IS_STOP: STOP, IS_RUNAWAY: RUNAWAY}.get(cause, ''),
+                '' if reaction < 0 else ABANDON if reaction == ABANDONS else REACTIONS[reaction])
 
     @property
     def began(self) -> float:
         """Time on `clock` at which the present reaction began [s]."""
-        return float(self._at.causes.began[0])
+        return float(self.d.reaction_began)
 
     @property
     def counts(self) -> Counter[str]:
         """Number of times that each cause began."""
-        causes = self._at.causes
-        numbers = causes.watches[:len(self._names), COUNT].astype(int).tolist()
-        return Counter({**dict(zip(self._names, numbers)), RUNAWAY: int(causes.times_given_up[0])})
+        return Counter({**dict(zip(self._names, self.d.begun.tolist())),
+                        RUNAWAY: self.d.times_given_up})
 
     @property
     def runaway(self) -> str:
         """Why the controller has given the arm up; empty if it has not, or after `release`."""
-        code, joint, speed = self._at.causes.given_up.tolist()
-        return runaway_text(code, self.robot.joint_names[int(joint)], speed) if code else ''
+        d = self.d
+        return '' if d.given_up == 0 else runaway_text(
+            d.given_up, self.robot.joint_names[d.given_up_joint], d.given_up_speed)
 
     @property
     def is_stale(self) -> bool:
         """Whether the last state is too old for control."""
-        return bool(self._at.causes.is_blind[0])
+        return bool(self.d.is_blind)
 
     @property
     def has_estimates(self) -> bool:
         """Whether estimates replace velocities that do not fit the positions."""
-        return bool(self._at.velocities.kind.any())
+        return bool(self.d.velocity_kind.any())
 
     @property
     def source(self) -> str:
         """Source of the last torque, see `osc_ros.control.safety.stopping`."""
-        return SOURCES[int(self._at.output.source[0])]
+        return SOURCES[self.d.source]
 
     @property
     def spacing(self) -> float:
         """Mean time between two states, by their stamps [s]."""
-        return float(self._at.gate.spacing[0])
+        return float(self.d.spacing)
 
     @property
     def q(self) -> Array:
         """Positions (n,) of the last accepted state."""
-        return np.array(self._at.gate.q)
+        return np.array(self.d.q)
 
     @property
     def last_torque(self) -> Array | None:
         """Last torque (n,) that was returned [N·m]; None if there is none."""
-        return np.array(self._at.output.tau) if self._at.output.has_sent[0] else None
+        return np.array(self.d.sent) if self.d.has_sent else None
 
     @property
     def is_finished(self) -> bool:
@@ -376,11 +356,11 @@ class Supervisor:
         """
         if self.reaction != 'deactivate':
             return self.reaction == ABANDON
-        at, output = self._at, self._at.output
-        has_stopped = at.prediction.is_used[0] and at.prediction.is_over[0]
-        return bool(self.is_stale and (not output.has_sent[0] or has_stopped)
-                    or at.causes.rests[0] and not output.fade_duration[0]
-                    or self.clock() - at.causes.began[0] > PATIENCE)
+        d = self.d
+        has_stopped = d.predicts and d.is_over
+        return bool(d.is_blind and (not d.has_sent or has_stopped)
+                    or d.rests and not d.fade_duration
+                    or self.clock() - d.reaction_began > PATIENCE)
 
     def take_stopped(self) -> int:
         """
@@ -392,22 +372,22 @@ class Supervisor:
         """
         if self.reaction not in HARMLESS or self.is_stale:
             return 0
-        stopped, self._at.causes.stopped[0] = int(self._at.causes.stopped[0]), 0.0
-        return stopped
+        stopped, self.d.stopped = self.d.stopped, 0
+        return int(stopped)
 
     def is_present(self, name: str) -> bool:
         """Whether a cause was present within the last `settle_time`."""
-        return bool(self.clock() - self._watch(name)[SEEN] <= self._settings.settle_time)
+        seen = self.d.seen[self._names.index(name)]
+        return bool(self.clock() - seen <= self._settings.settle_time)
 
     @property
     def doubts_clock(self) -> bool:
         """Whether the last state was rejected because its stamp is from another clock."""
-        gate = self._found.gate
-        return bool(plain(doubts_clock)(safety.REJECTED, gate.faults, gate.count[0]))
+        return bool(plain(doubts_clock)(safety.REJECTED, self.d.faults, self.d.fault_count))
 
     def last_feed(self, name: str) -> float:
         """Time on `clock` at which the time-out of a cause began [s]."""
-        return float(self._watch(name)[FED])
+        return float(self.d.fed[self._names.index(name)])
 
     # inputs
 
@@ -420,21 +400,20 @@ class Supervisor:
         with the positions anew.
 
         """
-        causes, velocities = self._at.causes, self._at.velocities
+        d = self.d
         if self.has_estimates:
-            velocities.kind[:] = velocities.is_told[:] = velocities.seen[:] = 0.0
-            self._at.output.source[0] = NONE  # so that the next torque fades in from the last one
+            d.velocity_kind[:], d.is_told[:], d.states_seen = 0, 0, 0
+            d.source = NONE  # so that the next torque fades in from the last one
             self._texts.pop(VELOCITY, None)
             if VELOCITY in self._names:
-                self._watch(VELOCITY)[SEEN] = -np.inf
-        self._at.gate.is_at_rest[0], causes.given_up[0] = 1.0, 0.0
-        for name, watch in zip(self._names, causes.watches):
-            watch[IS_ACTIVE] = self.is_present(name)
+                d.seen[self._names.index(VELOCITY)] = -np.inf
+        d.is_at_rest, d.given_up = True, 0
+        d.is_active[:len(self._names)] = [self.is_present(name) for name in self._names]
         self._update()
 
     def stop(self) -> None:
         """Bring the arm to rest and deactivate; `is_finished` becomes true at the end."""
-        self._at.causes.stops[0] = 1.0
+        self.d.stops = True
         self._update()
 
     def fade(self, weight: Array) -> None:
@@ -444,19 +423,19 @@ class Supervisor:
         The fade takes `blend_time`.
 
         """
-        self._at.output.was_blind[0] = -1.0
+        self.d.was_blind = -1
         if self.is_stale:  # the unmodelled torque was estimated with the previous model
-            self._at.prediction.unmodelled[:] -= weight
+            self.d.predicted_load[:] -= weight
 
     def reset_timeout(self, name: str, lasting: float = 0.0) -> None:
         """Record a heartbeat of a cause; its time-out starts `lasting` seconds from now."""
-        self._watch(name)[FED] = self.clock() + lasting
+        self.d.fed[self._names.index(name)] = self.clock() + lasting
 
     def report_fault(self, name: str, reason: str) -> None:
         """Record that a cause is present now; do nothing if the cause has no watchdog."""
         if name in self._names:
-            watch, self._texts[name] = self._watch(name), reason
-            watch[SEEN], watch[SILENT] = self.clock(), 0.0
+            i, self._texts[name] = self._names.index(name), reason
+            self.d.seen[i], self.d.silent[i] = self.clock(), 0.0
 
     def set_present(self, causes: Mapping[str, str]) -> None:
         """Set the causes that are present until the next call, by name, with their reasons."""
@@ -468,7 +447,7 @@ class Supervisor:
     def _report_lasting(self) -> None:
         for name in self._lasting.keys() & set(self._names):
             self.report_fault(name, self._lasting[name])
-            self._watch(name)[SEEN] = np.inf
+            self.d.seen[self._names.index(name)] = np.inf
 
     def note_duration(self, took: float) -> bool:
         """Report DEADLINE if the law took longer [s] than its deadline; return whether it did."""
@@ -485,9 +464,9 @@ class Supervisor:
         the arm is braked as without states.
 
         """
-        given = self._given
-        given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
-        accepted = safety.accept(*self.records)
+        d = self.d
+        d.sample_time, d.now, d.sample_q[:], d.sample_qd[:] = time, self.clock(), q, qd
+        accepted = self._accept(self.m, d)
         self.explain()
         return bool(accepted)
 
@@ -496,27 +475,21 @@ class Supervisor:
         """The model in force."""
         return self._model.command_model
 
-    @property
-    def records(self) -> tuple[Array, Array, Array, Array]:
-        """The arrays of plan, state, sample and result; see `osc_ros.control.safety.tables`."""
-        return self._plan, self._state, self._sample, self._result
-
     def explain(self, done: Answered | None = None) -> None:
         """Store the reasons of the faults of a record, or of the last state."""
-        found, given = self._found.gate, self._given
-        faults, given, now = (done.faults, done, done.now) if done else (
-            found.faults[:int(found.count.item())], given, given.now.item())
-        for fault, joint, *numbers in faults.tolist():
+        d = self.d
+        one, q, qd = (d, d.sample_q, d.sample_qd) if done is None else (done, done.q, done.qd)
+        for fault, joint, *numbers in one.faults[:one.fault_count].tolist():
             cause = FAULTS[int(fault)]
             if cause == VELOCITY:
                 text = velocity_text(self.robot.joint_names, int(joint), *numbers)
                 before = self._texts.get(VELOCITY)
                 self._texts[VELOCITY] = f'{before}; {text}' if before else text
                 continue
-            text = fault_text(int(fault), self.robot.joint_names[int(joint)], given, *numbers)
+            text = fault_text(int(fault), self.robot.joint_names[int(joint)], (q, qd), *numbers)
             self._texts[cause] = text
             if cause != OVERSPEED:
-                self._rejected = now, text
+                self._rejected = one.now, text
 
     def set_reason(self, name: str, reason: str) -> None:
         """Set the reason of a cause that a kernel has recorded."""
@@ -525,7 +498,7 @@ class Supervisor:
     @property
     def answer_torque(self) -> Array:
         """The newest torques to send (n,), of the law or of a reaction [N·m]."""
-        return np.array(self._found.torque.tau)
+        return np.array(self.d.tau)
 
     # torques
 
@@ -537,7 +510,7 @@ class Supervisor:
 
         """
         now = self.clock()
-        found = safety.watch(self._plan, self._state, now, longest)
+        found = self._look(self.m, self.d, now, longest)
         if found & safety.CHANGED:
             self._on_change()
         return self._answer(NO_LAW, now) if found & safety.NEEDED else None
@@ -548,7 +521,7 @@ class Supervisor:
         return self.reaction not in HARMLESS or self.is_stale
 
     def _update(self) -> None:
-        if safety.update(self._plan, self._state, self.clock()):
+        if self._find(self.m, self.d, self.clock()):
             self._on_change()
 
     def torque(self, law: Callable[[], Array] | None = None) -> Array:
@@ -566,20 +539,20 @@ class Supervisor:
             No state was ever accepted.
 
         """
-        if not self._at.gate.is_open[0]:
+        if not self.d.is_open:
             raise InputError('no joint state was seen: call accept_state(time, q, qd) first')
         tau = NO_LAW if self.watch() or law is None else self._law_torque(law)
         return self._answer(tau, self.clock())
 
     def _answer(self, tau: Array, now: float) -> Array:
-        safety.answer(*self.model.arrays, self._plan, self._state, self._result, now, tau)
+        self._put_answer(*self.model.arrays, self.m, self.d, now, tau)
         return self.answer_torque
 
     def idle_torque(self) -> Array:
         """Last torque (n,) of a deactivation, for the last or predicted state [N·m]."""
-        self._wanted.stopping.leaves[0] = 1.0
+        self.d.leaves = True
         tau = self._answer(NO_LAW, self.clock())
-        self._wanted.stopping.leaves[0] = 0.0
+        self.d.leaves = False
         return tau
 
     def _law_torque(self, law: Callable[[], Array]) -> Array:

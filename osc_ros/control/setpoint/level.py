@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.control.setpoint.arrival import Approach
+from osc_ros.control.setpoint.motion import TETHER
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
-from osc_ros.control.tasks import task_numbers
 from osc_ros.control.tasks.bandwidth import (
     largest_damping_rate,
     largest_integral_rate,
@@ -23,8 +24,6 @@ from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.impedance import CARRIED, Impedance, VariableImpedance
 from osc_ros.control.tasks.kind_table import number_of
 from osc_ros.control.tasks.task import Gains, Stiffness, Target, Task
-from osc_ros.control.tasks.task_reference import PLAN, STATE
-from osc_ros.dynamics.priority import level_row
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -59,81 +58,71 @@ class Level:
     Parameters
     ----------
     task : Task
-    blend_time : float
-        Duration of changes of activation and wrench [s].
-    rows : (TASK_WIDTH,), (WIDTH,), (…), (…), (2,) int
-        The task's row of numbers (see `osc_ros.control.tasks.task_numbers`), its row of
-        `Priorities.rows`, its records of `osc_ros.control.tasks.task_reference`, PLAN and STATE,
-        and the addresses of its generator's records.
+    m, d : records
+        LAW_M and LAW_D of `osc_ros.control.data`.
+    i : int
+        Index of the task.
 
     """
 
-    def __init__(self, task: Task, blend_time: float, rows: tuple[Array, ...]) -> None:
-        self.task = task
+    def __init__(self, task: Task, m: Any, d: Any, i: int) -> None:
+        self.task, self._m, self._d, self._i = task, m, d, i
         self.moves, force = task.along('motion'), task.along('force')
         self.rate = task.force.damping * float(force.max())
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
-        self._row, self._generator_addresses = rows[1], rows[4]
-        self._create_views(rows[0], *rows[2:4])
-        self._put_plan(blend_time, force)
+        self.axes: Array = d.task_axes[i].reshape(3, 3)
+        self.activation: Array = d.activation[i]
+        self.error: Array = d.task_error[i]
+        self.u: Array = d.task_u[i]
+        self._seen = d.task_pose[i]
+        self._put_settings(force)
         if isinstance(gains, Gains):
             pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
             self.rate = max(self.rate, float((2.0 * gains.damping_ratio * pace).max()))
         else:
             pace, bounds = gains.stiffness, (*gains.force, *gains.force)
-        self._shape[:] = np.array([self.moves, task.force.damping * force, pace,
-                                   gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
+        m.moves[i], m.feedback_bounds[i] = self.moves, bounds
+        d.task_drag[i], d.task_gain[i], d.task_ratio[i] = (
+            task.force.damping * force, pace, gains.damping_ratio)
         self._find_bandwidth(task)
-        self._plan.activation[:] = task.activation * task.along('motion', 'force')
+        self._wanted = m.wanted_activation[i]
+        self._wanted[:] = task.activation * task.along('motion', 'force')
         self.axes[:] = np.eye(3)
 
-    def start(self, pose: Array, before: Level | None = None, is_new: bool = False) -> None:
+    def start(self, pose: Array, before: Level | None = None, is_new: bool = False,
+              coasts: bool = False) -> None:
         """
         Begin with the pose (4, 4) of the link as target, or continue the state of another task.
 
         `before` is the task that this one replaces; its state is taken over if link and kind are
-        the same. If the task is added to active ones (`is_new`), its activation starts from 0.
+        the same. If the task is added to active ones (`is_new`), its activation starts from 0. If
+        the caller then calls `coast`, it sets `coasts`.
 
         """
         task = self.task
         self._end_impedance()
-        self.activation[:] = (0.0 if is_new else 1.0) * self._plan.activation
+        self.activation[:] = (0.0 if is_new else 1.0) * self._wanted
         if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
-            self._begin_to_lead(before)
+            if not coasts:
+                self._begin_to_lead(before)
         else:
             self.hold(pose)
-        self._state.activation[:] = self.activation
-        self._state.since[0] = math.inf  # until the first tick
-        self._state.is_changing[0] = not np.array_equal(self.activation, self._plan.activation)
+        d, i = self._d, self._i
+        d.activation_begin[i] = self.activation
+        d.activation_since[i] = math.inf  # until the first tick
+        d.activation_changes[i] = not np.array_equal(self.activation, self._wanted)
 
-    def _put_plan(self, blend_time: float, force: Array) -> None:
-        plan, control = self._plan, self.task.force
-        plan.blend_time[0], plan.force[:], plan.is_closed[0] = (
-            blend_time, force, control.is_closed)
-        plan.gain[0], plan.integral_rate[0], plan.correction[:] = (
-            control.gain, control.integral_rate, control.correction)
-        plan.filter_rate[0] = largest_integral_rate(control.damping)
-        plan.fastest[0] = math.inf
-
-    def _create_views(self, memory: Array, plan: Array, state: Array) -> None:
-        for one in (memory, plan, state):
-            one[:] = 0.0
-        self._memory, self._plan, self._state = memory, PLAN.of(plan, 0), STATE.of(state, 0)
-        self.axes: Array = memory[task_numbers.AXES:task_numbers.SHAPE].reshape(3, 3)
-        self._shape = memory[task_numbers.SHAPE:task_numbers.ERROR].reshape(6, 6)
-        self.activation: Array = self._shape[task_numbers.ACTIVATION]
-        self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
-        self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
-
-    def put_constants(self) -> None:
-        """Write the constants of the task's kind to its row of numbers."""
-        memory = self._memory
-        memory[task_numbers.IS_SPRING] = self._yields
-        memory[task_numbers.KIND] = number_of(self.task.kind)
-        memory[task_numbers.OWN:] = self.task.kind.numbers()
+    def _put_settings(self, force: Array) -> None:
+        m, d, i, control = self._m, self._d, self._i, self.task.force
+        m.task_kind[i], m.kind_numbers[i] = number_of(self.task.kind), self.task.kind.numbers()
+        m.is_spring[i] = self._yields
+        m.forces[i], m.closes_force[i] = force, control.is_closed
+        m.force_gain[i], m.force_correction[i] = control.gain, control.correction
+        d.force_integral_rate[i] = control.integral_rate
+        d.force_filter_rate[i] = largest_integral_rate(control.damping)
+        d.task_fastest[i] = math.inf
 
     @property
     def generator(self) -> SetPointGenerator:
@@ -142,19 +131,14 @@ class Level:
 
     @generator.setter
     def generator(self, generator: SetPointGenerator) -> None:
-        self._generator, self._generator_addresses[:] = generator, generator.addresses
+        self._generator, self._m.target_records[self._i] = generator, generator.addresses
         generator.keep_within(self.task.limits)
 
     @property
     def impedance(self) -> VariableImpedance | None:
         """Stiffness and damping ratio in force, if they were commanded by `set_impedance`."""
-        plan = self._plan
-        return VariableImpedance(plan, self._state) if plan.is_commanded[0] > 0.0 else None
-
-    @property
-    def numbers(self) -> Array:
-        """The task's row (TASK_WIDTH,) of numbers, see `osc_ros.control.tasks.task_numbers`."""
-        return self._memory
+        d, i = self._d, self._i
+        return VariableImpedance(d, i) if d.is_commanded[i] else None
 
     @property
     def target(self) -> Target:
@@ -164,22 +148,22 @@ class Level:
     @property
     def pose(self) -> Array:
         """Pose (4, 4) of the link at the last tick."""
-        return self._seen.copy()
+        return np.array(self._seen)
 
     @property
     def twist(self) -> Array:
         """Twist (6,) of the link at the last tick, base axes [rad/s, m/s]."""
-        return self._memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING].copy()
+        return np.array(self._d.task_twist[self._i])
 
     @property
     def wanted_wrench(self) -> Array:
         """Commanded wrench (6,) in the task's axes [N·m, N]; writable."""
-        return np.asarray(self._plan.wrench)
+        return np.asarray(self._d.wanted_wrench[self._i])
 
     @property
     def wrench(self) -> Array:
         """Wrench (6,) in force in the task's axes [N·m, N]; approaches the commanded one."""
-        return np.asarray(self._state.wrench)
+        return np.asarray(self._d.wrench[self._i])
 
     def _find_bandwidth(self, task: Task) -> None:
         """
@@ -189,11 +173,12 @@ class Level:
 
         """
         moves, ratios = task.along('motion'), task.gains.damping_ratio
-        self._set = self._shape[1:3].copy()
+        d, i = self._d, self._i
+        self._set = np.array([d.task_drag[i], d.task_gain[i]])
         self._largest = np.array([
             [largest_damping_rate(1.0)] * 6,
             [largest_natural_frequency(ratio, 1.0) for ratio in ratios.tolist()]])
-        used = np.array([self._plan.force, moves * (not self._yields)]) * self._set
+        used = np.array([self._m.forces[i], moves * (not self._yields)]) * self._set
         self.longest_period = float(np.min(self._largest[used > 0.0] / used[used > 0.0],
                                            initial=math.inf))
         if self._yields and moves.any():
@@ -201,30 +186,29 @@ class Level:
 
     def limit_gains(self, period: float) -> None:
         """Reduce the gains to the largest stable ones for this period of the states [s]."""
-        most = self._largest / period
+        d, i, most = self._d, self._i, self._largest / period
         if self._yields:
             largest = float(np.min(self._largest[1][self.moves > 0.0], initial=math.inf))
-            self._plan.fastest[0] = (largest / period) ** 2
-            self._row[level_row.FASTEST] = self._plan.fastest[0]
+            d.task_fastest[i] = d.level_fastest[i] = (largest / period) ** 2
             most[1] = math.inf
-        np.minimum(self._set, most, out=self._shape[1:3])
+        d.task_drag[i], d.task_gain[i] = np.minimum(self._set, most)
         control = self.task.force
         damping = min(control.damping, float(most[0, 0]))
-        self._plan.filter_rate[0] = largest_integral_rate(damping)
-        self._plan.integral_rate[0] = min(control.integral_rate,
-                                          largest_integral_rate(damping, control.gain))
+        d.force_filter_rate[i] = largest_integral_rate(damping)
+        d.force_integral_rate[i] = min(control.integral_rate,
+                                       largest_integral_rate(damping, control.gain))
 
     def gain_share(self, mobility: Array) -> float:
         """Least ratio of a gain in force to its setting, given Λ⁻¹ (6, 6) in base axes."""
-        axes, fastest = self._set > 0.0, float(self._plan.fastest[0])
+        d, i = self._d, self._i
+        axes, fastest = self._set > 0.0, float(d.task_fastest[i])
         if self.impedance is not None:
             return math.sqrt(self.impedance.energy[CARRIED])
-        share = float(np.min(self._shape[1:3][axes] / self._set[axes], initial=1.0))
+        now = np.array([d.task_drag[i], d.task_gain[i]])
+        share = float(np.min(now[axes] / self._set[axes], initial=1.0))
         if not self._yields or math.isinf(fastest):
             return share
-        row = self._row
-        T = np.kron(np.eye(2), row[level_row.FRAME:level_row.FRAME + 9].reshape(3, 3))
-        S = np.diag(row[level_row.ROOT:level_row.ROOT + 6])
+        T, S = np.kron(np.eye(2), d.level_frame[i].reshape(3, 3)), np.diag(d.level_root[i])
         highest = float(np.linalg.eigvalsh(S @ T.T @ mobility @ T @ S)[-1])
         return min(share, math.sqrt(fastest / highest) if highest > 0.0 else 1.0)
 
@@ -232,21 +216,20 @@ class Level:
         """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
         self._seen[:] = pose
         self.generator = SetPointGenerator(self.task.kind.set_point(pose))
-        state = self._state
-        for wrench in (self.wanted_wrench, state.wrench, state.wrench_rate, state.integral,
-                       state.filtered, state.measured):
-            wrench[:] = 0.0
-        state.measured_time[0], state.wrench_time[0] = -math.inf, math.nan
+        d, i = self._d, self._i
+        for wrench in (d.wanted_wrench, d.wrench, d.wrench_rate, d.wrench_integral,
+                       d.wrench_filtered, d.measured_wrench):
+            wrench[i] = 0.0
+        d.measured_time[i], d.wrench_time[i] = -math.inf, math.nan
         self._end_impedance()
 
     def _end_impedance(self) -> None:
         """Return to the stiffness of the settings after a commanded one."""
         if self.impedance is not None:
             self.impedance.end()
-            self._shape[task_numbers.GAIN] = self._set[1]
-            self._shape[task_numbers.RATIO] = self.task.gains.damping_ratio
-            self._row[level_row.FASTEST] = self._plan.fastest[0]
-            self._row[level_row.WRENCH:level_row.WRENCH + 6] = 0.0
+            d, i = self._d, self._i
+            d.task_gain[i], d.task_ratio[i] = self._set[1], self.task.gains.damping_ratio
+            d.level_fastest[i], d.level_wrench[i] = d.task_fastest[i], 0.0
 
     def rejoin(self, pose: Array) -> None:
         """Continue the target's motion from the pose (4, 4) of the link, at rest."""
@@ -264,13 +247,15 @@ class Level:
         kind, before = self.task.kind, self.generator
         v, a = twist.reshape(2, 3), acceleration.reshape(2, 3)
         rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
-        moves = float('pose' in kind.goals)
-        self.generator = SetPointGenerator.coasting(kind.set_point(self.pose), moves * twist,
-                                                    rates, before)
+        moves = 'pose' in kind.goals
+        # the target of a slow link must not follow it: a push would move both
+        is_fast = bool((np.linalg.norm(v, axis=1) > TETHER[1]).any())
+        self.generator = SetPointGenerator.coasting(
+            kind.set_point(self.pose), moves * twist, rates, before, moves and is_fast)
+        self._d.task_twist[self._i] = twist
         # activated at once: the target is where the link is, so this changes the torque little
-        wanted = self._plan.activation
-        rises = wanted > self.activation
-        self._state.activation[rises] = self.activation[rises] = wanted[rises]
+        rises = self._wanted > self.activation
+        self._d.activation_begin[self._i][rises] = self.activation[rises] = self._wanted[rises]
 
     def carry(self, T: Array) -> None:
         """Move the link's frame by T (4, 4) on the body; move the target as the kind defines."""
@@ -280,22 +265,23 @@ class Level:
     def _go_on_as(self, before: Level) -> None:
         """Copy the state of the previous task on the same link."""
         self._seen[:], self.generator = before._seen, before.generator
-        found = slice(task_numbers.ERROR, task_numbers.SEEN)
-        self._memory[found] = before._memory[found]
+        d, i, old, k = self._d, self._i, before._d, before._i
+        for name in ('task_error', 'task_lag', 'task_u'):
+            getattr(d, name)[i] = getattr(old, name)[k]
         self.activation[:] = before.activation
-        self.wanted_wrench[:] = self._plan.force * before.wanted_wrench
-        is_used = self._plan.force * self.task.force.is_closed
-        for name, share in (('wrench', 1.0), ('wrench_rate', 1.0), ('integral', is_used),
-                            ('filtered', is_used), ('measured', 1.0), ('measured_time', 1.0),
-                            ('wrench_time', 1.0)):
-            getattr(self._state, name)[:] = share * getattr(before._state, name)
-        own, old = self.task.gains, before.task.gains
-        if (before.impedance is not None and isinstance(own, Stiffness)
-                and isinstance(old, Stiffness) and np.array_equal(own.stiffness, old.stiffness)
-                and np.array_equal(own.damping_ratio, old.damping_ratio)
+        self.wanted_wrench[:] = self._m.forces[i] * before.wanted_wrench
+        is_used = self._m.forces[i] * self.task.force.is_closed
+        for name, share in (('wrench', 1.0), ('wrench_rate', 1.0), ('wrench_integral', is_used),
+                            ('wrench_filtered', is_used), ('measured_wrench', 1.0),
+                            ('measured_time', 1.0), ('wrench_time', 1.0)):
+            getattr(d, name)[i] = share * getattr(old, name)[k]
+        gains, others = self.task.gains, before.task.gains
+        if (before.impedance is not None and isinstance(gains, Stiffness)
+                and isinstance(others, Stiffness)
+                and np.array_equal(gains.stiffness, others.stiffness)
+                and np.array_equal(gains.damping_ratio, others.damping_ratio)
                 and np.array_equal(self.moves, before.moves)):
-            VariableImpedance(self._plan, self._state).go_on_as(
-                before.impedance, own.change_time, own.tank)
+            VariableImpedance(d, i).go_on_as(before.impedance, gains.change_time, gains.tank)
 
     def require_impedance(self, wanted: Impedance) -> None:
         """
@@ -333,9 +319,9 @@ class Level:
             return
         if task.frame != before.task.frame:
             rises = np.ones(6)
-        old, axes = before.generator, np.kron(np.eye(2), before.axes)
-        along = axes @ np.diag(rises) @ axes.T  # projection onto these axes
-        way = along @ pose_error(self._seen, old.target.pose)
+        old, axes = before.generator, before.axes
+        along = axes * rises.reshape(2, 1, 3) @ axes.T  # projections (2, 3, 3) onto these axes
+        way = (along @ pose_error(self._seen, old.target.pose).reshape(2, 3, 1)).ravel()
         pose = self._seen.copy()
         pose[:3, 3] = old.target.pose[:3, 3] - way[3:]
         pose[:3, :3] = Rotation.from_rotvec(-way[:3]).as_matrix() @ old.target.pose[:3, :3]
@@ -343,10 +329,10 @@ class Level:
             self.generator = old.copied()
             self.generator.rejoin(pose)
         else:
-            self.generator = SetPointGenerator.coasting(
-                pose, along @ before.twist, np.full(2, COASTING[0]), old)
-        wanted = rises * self._plan.activation
-        self._state.activation[:] = self.activation[:] = np.maximum(self.activation, wanted)
+            twist = (along @ before.twist.reshape(2, 3, 1)).ravel()
+            self.generator = SetPointGenerator.coasting(pose, twist, np.full(2, COASTING[0]), old)
+        self.activation[:] = np.maximum(self.activation, rises * self._wanted)
+        self._d.activation_begin[self._i] = self.activation
 
     def set_impedance(self, wanted: Impedance) -> None:
         """
@@ -358,7 +344,7 @@ class Level:
         self.require_impedance(wanted)
         gains = self.task.gains
         assert isinstance(gains, Stiffness)
-        found = VariableImpedance(self._plan, self._state)
+        found = VariableImpedance(self._d, self._i)
         if self.impedance is None:
             found.begin(gains.stiffness, gains.damping_ratio, gains.change_time, gains.tank)
         found.command(wanted)
@@ -374,12 +360,11 @@ class Level:
 
     def set_measured_wrench(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link in base axes [N·m, N], and its stamp [s]."""
-        self._state.measured[:], self._state.measured_time[0] = wrench, time
+        self._d.measured_wrench[self._i], self._d.measured_time[self._i] = wrench, time
 
     def plan(self) -> None:
         """Plan the target's motions, see `SetPointGenerator.plan`."""
-        lag = self._memory[task_numbers.LAG:task_numbers.COMMANDED]  # of the link, for the leash
-        self.generator.plan(self.task.limits, lag)
+        self.generator.plan(self.task.limits, self._d.task_lag[self._i])
 
     def jump(self, time: float = -math.inf) -> None:
         """Begin the motions that are due before the next tick, see `SetPointGenerator.jump`."""

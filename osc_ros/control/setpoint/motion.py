@@ -15,16 +15,29 @@ import numpy as np
 
 from osc_ros.compile.addresses import numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
-from osc_ros.compile.record import Slot, Table
+from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.setpoint.trajectory import put_segment
-from osc_ros.control.tasks.task_numbers import AXES, axes_of, LAG, MOVES, SHAPE
+from osc_ros.control.tasks.task_axes import axes_of
 from osc_ros.dynamics.algebra.rotation import (
     body_acceleration,
     body_rate,
     exponential,
     rotation_of,
+    rotation_vector,
 )
-from osc_ros.dynamics.algebra.spatial import add, compose, cross, rotate, unrotate
+from osc_ros.dynamics.algebra.spatial import (
+    add,
+    along,
+    at_most,
+    compose,
+    cross,
+    dot,
+    rotate,
+    sub,
+    transpose,
+    unrotate,
+    vector_at,
+)
 from osc_ros.dynamics.algebra.vectors import assign, interval_of
 
 PIECES = 12  # segments of constant jerk: 2 to brake into the limits, 7, 1 after the end, 2 spare
@@ -47,54 +60,64 @@ LENGTH = 0.2  # length that weights a rotation of 1 rad like a translation [m]
 SLOWEST_STOP = 0.1  # least speed override for which a stop uses all of the acceleration limit
 SLOWEST = 1e-4  # speed of a path below which the direction of the path counts less [m/s]
 
-HOLD, DRIFT, COAST, PATH = range(4)  # kinds of motions
+# Largest distance and difference of the velocities of a link and a target that comes to rest with
+# it [rad, m; rad/s, m/s]. The arm may need more time than the target, because its torques are
+# blended and limited: without a tether it would be pulled back.
+TETHER = (0.05, 0.01), (1.5, 0.3)
+
+COASTED = 9.0  # number of time constants after which a coasting target is at rest
+
+# Kinds of motions. FOLLOW: as COAST, but the target stays within TETHER of its link.
+HOLD, DRIFT, COAST, FOLLOW, PATH = range(5)
 
 PLAN = Table(
     'MotionPlan',
-    Slot('kind', (1,), '', 'kind of the motion: 0 a pose, 1 a twist, 2 coming to rest, 3 a path'),
+    Slot('kind', (), '', 'kind of the motion: HOLD, DRIFT, COAST, FOLLOW, PATH', int),
     Slot('pose', (4, 4), '–, m', 'pose of the motion at its start, base axes'),
     Slot('twist', (6,), 'rad/s, m/s', 'twist of the motion at its start, base axes'),
     Slot('rates', (2,), '1/s', 'rates at which rotation and translation come to rest'),
-    Slot('since', (1,), 's', 'start of the motion, on its clock'),
-    Slot('begin', (1,), 's', 'start of the offset on this clock; infinite: there is none'),
-    Slot('end', (1,), 's', 'end of the offset on this clock'),
+    Slot('since', (), 's', 'start of the motion, on its clock'),
+    Slot('begin', (), 's', 'start of the offset on this clock; infinite: there is none'),
+    Slot('end', (), 's', 'end of the offset on this clock'),
     Slot('pieces', (6, PIECES, 5), 's, and rad, m with derivatives', 'of each component of the '
          'offset: start of each piece, position, velocity, acceleration and jerk there'),
     Slot('bounds', (2, 3), 'm', 'lowest and highest position of the target'),
-    Slot('event', (1,), 's', 'end of this plan on this clock, at which Python goes on; infinite: '
+    Slot('event', (), 's', 'end of this plan on this clock, at which Python goes on; infinite: '
          'none'),
-    Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
-    Slot('wakes', (1,), 's', 'stamp from which `SetPointGenerator.plan` has work after a '
+    Slot('until', (), 's', 'end of a twist, on the clock of the states'),
+    Slot('wakes', (), 's', 'stamp from which `SetPointGenerator.plan` has work after a '
          'tick: the start of the next scheduled motion, or of a look whether the arm comes; '
          '-infinite if the target goes on from another pose; infinite: none'),
-    Slot('stops', (1,), '', '1 if this motion only stops: then the speed override does not change '
-         'its rate'),
-    Slot('calm', (1,), 's', 'time constant of a change of the speed override'),
+    Slot('stops', (), '', 'whether this motion only stops: then the speed override does not '
+         'change its rate', bool),
+    Slot('calm', (), 's', 'time constant with which the speed follows the speed override'),
     Slot('reach', (2,), 'rad, m', 'largest errors of the arm before the target waits for it'),
-    Slot('knots', (4,), '', 'number of the knots of the path, addresses of their times (m,), '
-         'poses (m, 4, 4) and coefficients (m - 1, 6, 6), as integers'))
+    Slot('knot_count', (), '', 'number m of the knots of the path', int),
+    Slot('times_at', (), '', 'address of their times (m,)', int),
+    Slot('poses_at', (), '', 'address of their poses (m, 4, 4)', int),
+    Slot('coefficients_at', (), '', 'address of their coefficients (m - 1, 6, 6)', int))
 
 STATE = Table(
     'MotionState',
     Slot('pose', (4, 4), '–, m', 'pose of the last target, base axes'),
     Slot('twist', (6,), 'rad/s, m/s', 'twist of the last target'),
     Slot('acceleration', (6,), 'rad/s², m/s²', 'acceleration of the last target'),
-    Slot('now', (1,), 's', 'time of the last tick; -infinite before the first one'),
-    Slot('pace', (1,), 's', 'step from the tick before it'),
-    Slot('late', (1,), 's', 'delay of the clock of the motion: the pauses'),
-    Slot('waits', (1,), '', '1 if the target pauses because the arm lags'),
-    Slot('stopped', (1,), 's', 'start of this pause, on the clock of the motion'),
-    Slot('is_open', (1,), '', '1 if Python has not looked at the last target yet'),
-    Slot('went_back', (1,), '', '1 if the clock went back far since Python looked'),
+    Slot('now', (), 's', 'stamp of the last tick; -infinite before the first tick'),
+    Slot('pace', (), 's', 'time between the last two ticks'),
+    Slot('late', (), 's', 'delay of the clock of the motion: the pauses'),
+    Slot('waits', (), '', 'whether the target stands still until the arm catches up', bool),
+    Slot('stopped', (), 's', 'start of this pause, on the clock of the motion'),
+    Slot('is_open', (), '', 'whether Python has not looked at the last target yet', bool),
+    Slot('went_back', (), '', 'whether the clock went back far since Python looked', bool),
     Slot('course', (6,), 'rad/s, m/s', 'twist of the last target, if time had not been slowed'),
-    Slot('loss', (1,), '', 'acceleration along the path that near pairs took at the last tick, '
+    Slot('loss', (), '', 'acceleration along the path that near pairs took at the last tick, '
          'relative to LARGEST_LOSS; 0 after its use'),
     Slot('slow', (2,), '1, 1/s', '1 - rate at which the time of the path passes; its derivative'),
-    Slot('speed', (3,), '1, 1/s, 1', 'speed override in force, which multiplies this rate; its '
-         'derivative; the speed override that is set'))
+    Slot('speed', (), '', 'speed override in force, which multiplies this rate'),
+    Slot('speed_slope', (), '1/s', 'time derivative of `speed`'),
+    Slot('wanted_speed', (), '', 'the speed override that is set'))
 
-PLAN_SIZE, STATE_SIZE = PLAN.size(0), STATE.size(0)
-_plan_views, _state_views = PLAN.views, STATE.views
+plan_at, state_at = PLAN.at, STATE.at  # kernels take the functions
 
 
 @inlined
@@ -147,7 +170,7 @@ def add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_ac
 
 
 @inlined
-def _put_path(knots, now, pose, twist, acceleration):
+def _put_path(plan, now, pose, twist, acceleration):
     """
     Write pose, twist and acceleration of a path at a time [s].
 
@@ -156,12 +179,13 @@ def _put_path(knots, now, pose, twist, acceleration):
     used a tick early.
 
     """
-    m = knots[0]
-    times, poses = numbers_at(knots[1], m), view(numbers_at(knots[2], 16 * m), 0, (m, 4, 4))
+    m = plan.knot_count
+    times = numbers_at(plan.times_at, m)
+    poses = view(numbers_at(plan.poses_at, 16 * m), 0, (m, 4, 4))
     inside = min(max(now, times[0]), times[-1])
     over = now - inside
     if over >= -LONGEST_STEP:
-        coefficients = view(numbers_at(knots[3], 36 * (m - 1)), 0, (m - 1, 6, 6))
+        coefficients = view(numbers_at(plan.coefficients_at, 36 * (m - 1)), 0, (m - 1, 6, 6))
         k = interval_of(times, inside)
         duration = times[k + 1] - times[k]
         put_segment(poses[k], coefficients[k], (inside - times[k]) / duration, duration, pose,
@@ -180,29 +204,29 @@ def _put_path(knots, now, pose, twist, acceleration):
 @inlined
 def _put_motion(plan, now, pose, twist, acceleration):
     """Write pose, twist, acceleration of motion ⊕ offset at a time on the motion's clock [s]."""
-    kind = plan.kind[0]
+    kind = plan.kind
     for i in range(6):
         twist[i] = acceleration[i] = 0.0
     if kind == PATH:
-        _put_path(plan.knots.view(np.int64), now, pose, twist, acceleration)
+        _put_path(plan, now, pose, twist, acceleration)
     elif kind == DRIFT:
-        put_drift(plan.pose, plan.twist, now - plan.since[0], pose)
+        put_drift(plan.pose, plan.twist, now - plan.since, pose)
         assign(twist, plan.twist)
-    elif kind == COAST:
+    elif kind in (COAST, FOLLOW):
         for i in range(6):  # displacement so far
-            twist[i] = (1.0 - np.exp(-plan.rates[i // 3] * (now - plan.since[0]))) / plan.rates[
+            twist[i] = (1.0 - np.exp(-plan.rates[i // 3] * (now - plan.since))) / plan.rates[
                 i // 3] * plan.twist[i]
         put_drift(plan.pose, twist, 1.0, pose)
         for i in range(6):
             rate = plan.rates[i // 3]
-            twist[i] = np.exp(-rate * (now - plan.since[0])) * plan.twist[i]
+            twist[i] = np.exp(-rate * (now - plan.since)) * plan.twist[i]
             acceleration[i] = -rate * twist[i]
     else:
         for i in range(4):
             assign(pose[i], plan.pose[i])
-    if plan.begin[0] < np.inf:
-        latest = plan.end[0] + LONGEST_BACK  # extrapolate an offset up to here
-        add_offset(pose, twist, acceleration, plan.pieces, min(now, latest) - plan.begin[0],
+    if plan.begin < np.inf:
+        latest = plan.end + LONGEST_BACK  # extrapolate an offset up to here
+        add_offset(pose, twist, acceleration, plan.pieces, min(now, latest) - plan.begin,
                    pose, twist, acceleration)
         for i in range(3):
             position = pose[i, 3]
@@ -214,7 +238,7 @@ def _put_motion(plan, now, pose, twist, acceleration):
 @inlined
 def _longest_step(state):
     """Longest step to the next tick that does not count as a pause of the clock [s]."""
-    return min(max(LONGEST_STEP, LONGEST_STEPS * state.pace[0]), LONGEST_BACK)
+    return min(max(LONGEST_STEP, LONGEST_STEPS * state.pace), LONGEST_BACK)
 
 
 @inlined
@@ -243,34 +267,33 @@ def _slow_down(plan, state, dt):
     The time stands where near pairs take LARGEST_LOSS, and runs back where they take more.
 
     """
-    wanted = state.loss[0] if plan.kind[0] == PATH else 0.0
-    state.loss[0], before = 0.0, state.slow[0]
+    wanted = state.loss if plan.kind == PATH else 0.0
+    state.loss, before = 0.0, state.slow[0]
     if wanted == 0.0 and before == 0.0 and state.slow[1] == 0.0:
         return
     if wanted > 1.0:  # the time runs back, but not to before the path or the offset
-        knots = plan.knots.view(np.int64)
-        begin = max(numbers_at(knots[1], knots[0])[0],
-                    plan.begin[0] if plan.begin[0] < np.inf else -np.inf)
-        passed = state.now[0] - state.late[0] - begin
+        begin = max(numbers_at(plan.times_at, plan.knot_count)[0],
+                    plan.begin if plan.begin < np.inf else -np.inf)
+        passed = state.now - state.late - begin
         wanted = min(wanted, 2.0) if passed > LONGEST_STEP + SLOWING else 1.0
     state.slow[0], state.slow[1] = approached(before, state.slow[1], wanted, dt, SLOWING)
     if wanted == 0.0 and abs(state.slow[0]) + SLOWING * abs(state.slow[1]) < SETTLED:
         state.slow[0] = state.slow[1] = 0.0
-    state.late[0] += 0.5 * (before + state.slow[0]) * dt
+    state.late += 0.5 * (before + state.slow[0]) * dt
 
 
 @inlined
 def _advance_clock(plan, state, speed, dt):
     """Delay the motion in a tick of dt [s] by the speed override, 0 to 1, and by near pairs."""
-    before, kind = state.speed[0], plan.kind[0]
-    if kind == HOLD and plan.begin[0] == np.inf:  # nothing moves
-        state.speed[0], state.speed[1] = speed, 0.0
+    before = state.speed
+    if plan.kind == HOLD and plan.begin == np.inf:  # nothing moves
+        state.speed, state.speed_slope = speed, 0.0
     else:
-        wanted = before if plan.stops[0] > 0.0 or kind == COAST else speed
-        state.speed[0], state.speed[1] = advanced_rate(before, state.speed[1], wanted, dt,
-                                                       plan.calm[0])
-    passed = 0.5 * (before + state.speed[0]) * dt
-    state.late[0] += dt - passed
+        wanted = before if plan.stops or plan.kind in (COAST, FOLLOW) else speed
+        state.speed, state.speed_slope = advanced_rate(before, state.speed_slope, wanted, dt,
+                                                       plan.calm)
+    passed = 0.5 * (before + state.speed) * dt
+    state.late += dt - passed
     _slow_down(plan, state, passed)
 
 
@@ -291,92 +314,128 @@ def _went_back(plan, state, time, speed):
     Return whether the clock went back by more than LONGEST_BACK.
 
     """
-    step = time - state.now[0]
+    step = time - state.now
     if step == 0.0:
         return False
     if 0.0 < step <= _longest_step(state):
         _advance_clock(plan, state, speed, step)
-    elif state.now[0] > -np.inf:
-        state.late[0] += step
+    elif state.now > -np.inf:
+        state.late += step
     else:
-        state.speed[0], state.speed[1] = speed, 0.0
-    state.pace[0], state.now[0] = step, time
+        state.speed, state.speed_slope = speed, 0.0
+    state.pace, state.now = step, time
     return -np.inf < step < -LONGEST_BACK
 
 
 @inlined
 def _is_overdue(plan, state):
     """Whether the motion ended at least `_longest_step` ago without a new plan."""
-    late = state.now[0] - _longest_step(state)
-    kind, knots = plan.kind[0], plan.knots.view(np.int64)
-    if kind == DRIFT:
-        return late > plan.until[0]
-    if kind == PATH:
-        return late - state.late[0] > numbers_at(knots[1], knots[0])[-1]
-    return kind == HOLD and late - state.late[0] > plan.event[0]
+    late = state.now - _longest_step(state)
+    if plan.kind == DRIFT:
+        return late > plan.until
+    if plan.kind == PATH:
+        return late - state.late > numbers_at(plan.times_at, plan.knot_count)[-1]
+    return plan.kind == HOLD and late - state.late > plan.event
 
 
 @inlined
 def _coast(plan, state):
     """Bring the target to rest from the last tick on, until Python plans."""
-    plan.kind[0], plan.since[0], plan.begin[0] = COAST, state.now[0] - state.late[0], np.inf
+    plan.kind, plan.since, plan.begin = COAST, state.now - state.late, np.inf
     for i in range(6):
         plan.twist[i] = (1.0 - state.slow[0]) * state.course[i]
     state.slow[0] = state.slow[1] = 0.0
     for i in range(4):
         assign(plan.pose[i], state.pose[i])
-    plan.rates[0] = plan.rates[1] = RATE / max(state.speed[0], SLOWEST_STOP)
+    plan.rates[0] = plan.rates[1] = RATE / max(state.speed, SLOWEST_STOP)
 
 
 @inlined
 def ahead(state):
     """Expected time from the last tick to the next one [s]; 0 if unknown."""
-    pace = state.pace[0]
+    pace = state.pace
     return pace + ROUNDING if 0.0 < pace <= LONGEST_BACK else 0.0
 
 
 @inlined
 def clock_after(state, passed):
     """Time on the clock of the motion [s] when a time [s] has passed since the last tick."""
-    rate = state.speed[0] * (1.0 - state.slow[0])
-    return state.now[0] - state.late[0] + max(rate, 0.0) * passed
+    rate = state.speed * (1.0 - state.slow[0])
+    return state.now - state.late + max(rate, 0.0) * passed
 
 
 @inlined
 def _is_due(plan, state):
     """Whether Python must plan before the next tick."""
-    soon = state.now[0] + ahead(state)
-    return (state.went_back[0] > 0.0 or soon >= plan.wakes[0] or soon > plan.until[0]
-            or clock_after(state, soon - state.now[0]) >= plan.event[0])
+    soon = state.now + ahead(state)
+    return (state.went_back or soon >= plan.wakes or soon > plan.until
+            or clock_after(state, soon - state.now) >= plan.event)
+
+
+@inlined
+def _near(x, y, most):
+    """The vector nearest to x whose distance from y is at most `most`."""
+    away = sub(x, y)
+    nearer = at_most(most, away)
+    return x if nearer == away else add(nearer, y)
+
+
+@inlined
+def _follow(plan, state, pose, twist, passed):
+    """
+    Bring the target within TETHER of its link, but do not make it faster; go on from there.
+
+    `pose` (4, 4) and `twist` (6,) of the link are of the tick before, `passed` [s] ago.
+
+    """
+    (turn, way), fastest = TETHER
+    omega, v = vector_at(twist, 0), vector_at(twist, 3)
+    R = compose(exponential((passed * omega[0], passed * omega[1], passed * omega[2])),
+                rotation_of(pose))
+    away = rotation_vector(compose(rotation_of(state.pose), transpose(R)))
+    R = compose(exponential(at_most(turn, away)), R)
+    x = _near((state.pose[0, 3], state.pose[1, 3], state.pose[2, 3]),
+              along(passed, v, (pose[0, 3], pose[1, 3], pose[2, 3])), way)
+    plan.since = state.now - state.late
+    for part in range(2):
+        before = vector_at(state.twist, 3 * part)
+        after = _near(before, vector_at(twist, 3 * part), fastest[part])
+        if after != before:  # the link cannot brake as fast: this motion ends later
+            plan.event = plan.since + COASTED / min(plan.rates[0], plan.rates[1])
+        slow = at_most(np.sqrt(dot(before, before)), after)
+        for i in range(3):
+            plan.twist[3 * part + i] = state.twist[3 * part + i] = slow[i]
+            state.acceleration[3 * part + i] = -plan.rates[part] * state.twist[3 * part + i]
+    for i in range(3):
+        for j in range(3):
+            plan.pose[i, j] = state.pose[i, j] = R[3 * i + j]
+        plan.pose[i, 3] = state.pose[i, 3] = x[i]
 
 
 @kernel
-def put_target(plan, state, time, speed, row):
+def put_target(plan, state, time, speed):
     """
-    Write the target at a time [s] on the clock of the states to the state and the task's row.
+    Write the target at a time [s] on the clock of the states to the state.
 
-    `speed` is the speed override, 0 to 1. `plan` and `state` are records of PLAN and STATE; `row`
-    (AXES or more,) is described in `osc_ros.control.tasks.task_numbers`.
+    `speed` is the speed override, 0 to 1. `plan` and `state` are records PLAN and STATE.
 
     """
-    plan, at = _plan_views(plan, 0), _state_views(state, 0)
-    at.speed[2] = speed
-    if _is_overdue(plan, at):
-        _coast(plan, at)
-    if _went_back(plan, at, time, speed):
-        at.went_back[0] = at.is_open[0] = 1.0
-    _put_motion(plan, time - at.late[0], at.pose, at.twist, at.acceleration)
-    assign(at.course, at.twist)
-    if at.slow[0] != 0.0:
-        put_slowed(at.slow, at.twist, at.acceleration)
+    state.wanted_speed = speed
+    if _is_overdue(plan, state):
+        _coast(plan, state)
+    if _went_back(plan, state, time, speed):
+        state.went_back = state.is_open = True
+    twist, acceleration = state.twist, state.acceleration
+    _put_motion(plan, time - state.late, state.pose, twist, acceleration)
+    assign(state.course, twist)
+    if state.slow[0] != 0.0:
+        put_slowed(state.slow, twist, acceleration)
     for i in range(6):
-        at.acceleration[i] = (at.speed[0] * at.speed[0] * at.acceleration[i]
-                              + at.speed[1] * at.twist[i])
-        at.twist[i] *= at.speed[0]
-    for i in range(AXES):  # both begin with pose, twist and acceleration
-        row[i] = state[i]
-    if plan.kind[0] != HOLD or plan.begin[0] < np.inf or _is_due(plan, at):
-        at.is_open[0] = 1.0
+        acceleration[i] = (state.speed * state.speed * acceleration[i]
+                           + state.speed_slope * twist[i])
+        twist[i] *= state.speed
+    if plan.kind != HOLD or plan.begin < np.inf or _is_due(plan, state):
+        state.is_open = True
 
 
 @inlined
@@ -393,58 +452,48 @@ def leaves(error, twist, reach):
 
 
 @kernel
-def look(guides, tasks):
+def look(m, d):
     """
     Check the targets of all tasks after a tick; return whether Python must plan for one.
 
     Python need not plan while the targets move, the arm follows, and no motion ends before the
-    next tick. For the parameters see `put_targets`.
+    next tick.
 
     """
-    asks = False
-    for i in range(len(tasks)):
-        plan = _plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0)
-        at = _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0)
-        if not _is_due(plan, at) and not leaves(tasks[i, LAG:], at.twist, plan.reach):
-            at.is_open[0] = 0.0
-        asks = asks or at.is_open[0] > 0.0
+    asks, guides = False, m.target_records
+    for i in range(d.k):
+        plan, state = plan_at(guides[i, 0]), state_at(guides[i, 1])
+        if not _is_due(plan, state) and not leaves(d.task_lag[i], state.twist, plan.reach):
+            state.is_open = False
+        asks = asks or state.is_open
     return asks
 
 
 @inlined
-def note_loss(guides, tasks, links, J, lost):
+def note_loss(m, d, lost):
     """
     Note which acceleration along the paths of all tasks near pairs take; axes of motion count.
 
-    Parameters
-    ----------
-    guides, tasks
-        See `put_targets`.
-    links : (k,) int
-        Index of the link of each task.
-    J : (6 m, n)
-        Jacobian of the links.
-    lost : (n,) [rad/s², m/s²]
-        Accelerations of the joints that near pairs took from the law.
+    `lost` (n,) are the accelerations of the joints that near pairs took from the law.
 
     """
-    for i in range(len(tasks)):
-        if _plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0).kind[0] != PATH:
+    guides = m.target_records
+    for i in range(d.k):
+        if plan_at(guides[i, 0]).kind != PATH:
             continue
-        at, R = _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0), axes_of(tasks[i])
+        state, R = state_at(guides[i, 1]), axes_of(d, i)
         speed, along = SLOWEST * SLOWEST, 0.0
         for part in range(0, 6, 3):
-            rows = J[6 * links[i] + part:]
-            way = unrotate(R, (at.course[part], at.course[part + 1], at.course[part + 2]))
+            rows = d.J[6 * m.level_link[i] + part:]
+            way = unrotate(R, (state.course[part], state.course[part + 1], state.course[part + 2]))
             taken = unrotate(R, (_product(rows[0], lost), _product(rows[1], lost),
                                  _product(rows[2], lost)))
             for a in range(3):
-                unit = tasks[i, SHAPE + 6 * MOVES + part + a] * (
-                    LENGTH * LENGTH if part == 0 else 1.0)
+                unit = m.moves[i, part + a] * (LENGTH * LENGTH if part == 0 else 1.0)
                 speed += unit * way[a] * way[a]
                 along += unit * way[a] * taken[a]
         if along > 0.0:  # not NaN either
-            at.loss[0] = along / np.sqrt(speed) / LARGEST_LOSS
+            state.loss = along / np.sqrt(speed) / LARGEST_LOSS
 
 
 @inlined
@@ -465,35 +514,33 @@ def _share_loss(guides):
 
     """
     for i in range(len(guides)):
-        one = _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0)
-        if one.loss[0] == 0.0:
+        one = state_at(guides[i, 1])
+        if one.loss == 0.0:
             continue
         for j in range(len(guides)):
             if _have_one_schedule(guides, i, j):
-                other = _state_views(numbers_at(guides[j, 1], STATE_SIZE), 0)
-                other.loss[0] = max(other.loss[0], one.loss[0])
+                other = state_at(guides[j, 1])
+                other.loss = max(other.loss, one.loss)
 
 
 @inlined
 def _have_one_schedule(guides, i, j):
     """Whether two targets are on paths that begin and end together and have equal delays."""
-    one, other = (_plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0),
-                  _plan_views(numbers_at(guides[j, 0], PLAN_SIZE), 0))
-    if one.kind[0] != PATH or other.kind[0] != PATH:
+    one, other = plan_at(guides[i, 0]), plan_at(guides[j, 0])
+    if one.kind != PATH or other.kind != PATH:
         return False
-    a, b = one.knots.view(np.int64), other.knots.view(np.int64)
-    times, others = numbers_at(a[1], a[0]), numbers_at(b[1], b[0])
+    times = numbers_at(one.times_at, one.knot_count)
+    others = numbers_at(other.times_at, other.knot_count)
     return (times[0] == others[0] and times[-1] == others[-1]
-            and _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0).late[0]
-            == _state_views(numbers_at(guides[j, 1], STATE_SIZE), 0).late[0])
+            and state_at(guides[i, 1]).late == state_at(guides[j, 1]).late)
 
 
 @inlined
-def any_waits(guides):
-    """Whether a target waits for the arm; for `guides` see `put_targets`."""
-    waits = False
+def any_waits(m):
+    """Whether a target waits for the arm."""
+    waits, guides = False, m.target_records
     for i in range(len(guides)):
-        waits = waits or _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0).waits[0] > 0.0
+        waits = waits or state_at(guides[i, 1]).waits
     return waits
 
 
@@ -505,19 +552,23 @@ def put_motion(plan, slow, now, pose, twist, acceleration):
     See `put_target`; `slow` (2,) is that of STATE.
 
     """
-    _put_motion(_plan_views(plan, 0), now, pose, twist, acceleration)
+    _put_motion(plan, now, pose, twist, acceleration)
     put_slowed(slow, twist, acceleration)
 
 
 @kernel
-def put_targets(guides, time, speed, tasks):
-    """
-    Write the targets of all tasks at a time [s] to their rows (k, …), see `put_target`.
-
-    `guides` (k, 2) are the addresses of each task's records of PLAN and STATE.
-
-    """
+def put_targets(m, d, time, speed):
+    """Write the targets of all tasks at a time [s], see `put_target`."""
+    guides = m.target_records
     _share_loss(guides)
-    for i in range(len(tasks)):
-        put_target(numbers_at(guides[i, 0], PLAN_SIZE), numbers_at(guides[i, 1], STATE_SIZE),
-                   time, speed, tasks[i])
+    for i in range(d.k):
+        plan, state = plan_at(guides[i, 0]), state_at(guides[i, 1])
+        passed = time - state.now
+        put_target(plan, state, time, speed)
+        if plan.kind == FOLLOW:
+            _follow(plan, state, d.task_pose[i], d.task_twist[i],
+                    passed if 0.0 < passed <= LONGEST_STEP else 0.0)
+        for row in range(4):
+            assign(d.target_pose[i, row], state.pose[row])
+        assign(d.target_twist[i], state.twist)
+        assign(d.target_acceleration[i], state.acceleration)

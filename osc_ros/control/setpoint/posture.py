@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 import math
 
@@ -14,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.addresses import address_of, numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
-from osc_ros.compile.record import Recorded, Slot, Table
-from osc_ros.control.limits.limits import DECELERATION, LOWER, SPEED, UPPER, ZONE
+from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.joint_motion import joint_state, JointMotion, unit_hint
 from osc_ros.control.setpoint.motion import advanced_rate, SLOWEST_STOP
@@ -71,140 +69,131 @@ class Posture:
 SET_POINT = Table(
     'PostureSetPoint',
     Slot('now', ('n',), 'rad, m', 'the set-point of the last tick'),
-    Slot('wraps', ('n',), '', '1 for continuous joints: they take the shorter way'),
+    Slot('wraps', ('n',), '', 'whether a joint is continuous: it takes the shorter way', bool),
     Slot('velocity', ('n',), 'rad/s, m/s', 'of the set-point'),
     Slot('acceleration', ('n',), 'rad/s², m/s²', 'of the set-point'),
     Slot('wanted', ('n',), 'rad, m', 'the goal'),
-    Slot('is_moving', (1,), '', '1 while a motion is in progress'),
-    Slot('elapsed', (1,), 's', 'time on the clock of this motion'),
-    Slot('pace', (3,), '1, 1/s, 1', 'speed of this clock, 0 to 1, and its derivative; the speed '
-         'override, which it approaches except while the arm lags'),
-    Slot('calm', (1,), 's', 'time constant of a change of this speed'),
-    Slot('stops', (1,), '', '1 if this motion only stops: then the speed override does not count'),
-    Slot('waits', (1,), '', '1 while a joint lags'),
+    Slot('is_moving', (), '', 'whether a motion is in progress', bool),
+    Slot('elapsed', (), 's', 'time on the clock of this motion'),
+    Slot('pace', (), '', 'speed of this clock, 0 to 1'),
+    Slot('pace_slope', (), '1/s', 'time derivative of `pace`'),
+    Slot('speed_override', (), '', '`pace` approaches it, except while the arm lags'),
+    Slot('calm', (), 's', 'time constant with which `pace` follows its goal'),
+    Slot('stops', (), '', 'whether this motion only stops: then the speed override does not count',
+         bool),
+    Slot('waits', (), '', 'whether the motion pauses because a joint lags behind it', bool),
     Slot('leash', ('n',), 'rad, m', 'lag of a joint at which it pauses; 0: it does not pause'),
-    Slot('segments', (3,), '', 'of the motion: number of times, addresses of times and '
-         'coefficients of `joint_motion.JointMotion`, as integers'))
-
-_views, _now_views = SET_POINT.views, SET_POINT.only('now', 'wraps', 'velocity', 'acceleration')
+    Slot('time_count', (), '', 'number of times of the motion, see `joint_motion.JointMotion`',
+         int),
+    Slot('times_at', (), '', 'address of these times', int),
+    Slot('coefficients_at', (), '', 'address of the coefficients', int))
+set_point_at = SET_POINT.at  # kernels take the function
 
 
 @inlined
 def lag_of(q, now, wraps):
     """Way from a position to a set-point; of a continuous joint, the shorter way."""
     away = now - q
-    return (away + np.pi) % (2.0 * np.pi) - np.pi if wraps > 0.0 else away
+    return (away + np.pi) % (2.0 * np.pi) - np.pi if wraps else away
 
 
 @kernel
-def posture_acceleration(q, qd, posture, gains, table, qdd):
+def posture_acceleration(m, d, q, qd, posture, qdd):
     """
     Write the accelerations towards a posture, and out of the soft zones of the joints.
 
-    The speed of approach is at most the velocity limit.
-
-    Parameters
-    ----------
-    q, qd : (n,)
-    posture : flat array
-        Record of SET_POINT.
-    gains : (4,) [rad/s; 1/s; rad/s; 1]
-        Natural frequency ω and damping rate 2ζω; natural frequency of the push out of the soft
-        zones; 1 if the feedback is bounded by the deceleration limits. A feedback that the torques
-        do not permit would be given up as a whole, for damping.
-    table : (8, n)
-        See `Limits.table`.
-    qdd : (n,), written
+    The speed of approach is at most the velocity limit. In a joint drive the feedback is bounded
+    by the deceleration limits: one that the torques do not permit would be given up as a whole,
+    for damping. `posture` is a record SET_POINT.
 
     """
-    at, frequency, rate, push = _now_views(posture, len(q)), gains[0], gains[1], gains[2]
-    is_bounded = gains[3] > 0.0
+    frequency, rate, push = d.posture_frequency, d.posture_rate, d.push_frequency
     for i in range(len(q)):
-        now, velocity, qdd[i] = at.now[i], at.velocity[i], at.acceleration[i]
-        if is_bounded and not table[LOWER, i] <= now <= table[UPPER, i]:  # hold at the limit
-            inside = min(max(now, table[LOWER, i]), table[UPPER, i])
+        now, velocity, qdd[i] = posture.now[i], posture.velocity[i], posture.acceleration[i]
+        lower, upper, fastest, zone = d.least_q[i], d.most_q[i], d.most_speed[i], d.soft_zone[i]
+        if m.drives_joints and not lower <= now <= upper:  # hold at the limit
+            inside = min(max(now, lower), upper)
             share = 1.0 - smoothed(np.abs(now - inside) / DEEP)
             now, velocity, qdd[i] = inside, share * velocity, share * qdd[i]
-        away, fastest, zone = (lag_of(q[i], now, at.wraps[i]), table[SPEED, i], table[ZONE, i])
+        away = lag_of(q[i], now, posture.wraps[i])
         if rate == 0.0:
             qdd[i] += frequency * frequency * away
         else:
             hardest, stoppable = np.inf, fastest
-            if is_bounded:
-                hardest = table[DECELERATION, i]
+            if m.drives_joints:
+                hardest = d.deceleration[i]
                 stoppable = min(np.sqrt(hardest * np.abs(away)), fastest)
             approach = min(max(frequency * frequency / rate * away, -stoppable), stoppable)
             approach = min(max(approach + velocity, -fastest), fastest)
             qdd[i] += min(max(rate * (approach - qd[i]), -hardest), hardest)
         if zone > 0.0:
             for side in range(2):
-                distance = table[UPPER, i] - q[i] if side else q[i] - table[LOWER, i]
+                distance = upper - q[i] if side else q[i] - lower
                 depth = min(max(1.0 - distance / zone, 0.0), 1.0)
                 pushed = push * push * zone * depth * depth
                 qdd[i] += -pushed if side else pushed
 
 
 @inlined
-def put_springs(posture, stiffness, damping, q, qd, torque):
-    """Write the torques (n,) of the springs between the set-point `posture` and q [N·m, N]."""
-    at = _now_views(posture, len(q))
+def put_springs(d, posture, q, qd):
+    """Write the torques of the springs between the set-point `posture` and q [N·m, N]."""
     for i in range(len(q)):
-        torque[i] = (stiffness[i] * lag_of(q[i], at.now[i], at.wraps[i])
-                     + damping[i] * (at.velocity[i] - qd[i]))
+        away = lag_of(q[i], posture.now[i], posture.wraps[i])
+        d.tau_springs[i] = (d.joint_stiffness[i] * away
+                            + d.joint_damping[i] * (posture.velocity[i] - qd[i]))
 
 
 @inlined
-def advance_posture(record, q, dt, speed):
+def advance_posture(posture, q, dt, speed):
     """
     Advance the set-point along its motion by dt [s], with the speed override `speed`, 0 to 1.
 
     Its clock pauses while a joint lags by more than `leash`, and the set-point leads away from it.
 
     """
-    at = _views(record, len(q))
-    at.pace[2] = speed
-    if at.is_moving[0] == 0.0:
-        at.pace[0], at.pace[1], at.waits[0] = speed, 0.0, 0.0
-    if at.is_moving[0] == 0.0 or dt <= 0.0:
+    posture.speed_override = speed
+    if not posture.is_moving:
+        posture.pace, posture.pace_slope, posture.waits = speed, 0.0, False
+    if not posture.is_moving or dt <= 0.0:
         return
-    m, lags = at.segments.view(np.int64)[0], False
-    times = numbers_at(at.segments.view(np.int64)[1], m)
-    coefficients = view(numbers_at(at.segments.view(np.int64)[2], 6 * len(q) * (m - 1)), 0,
+    m, lags = posture.time_count, False
+    times = numbers_at(posture.times_at, m)
+    coefficients = view(numbers_at(posture.coefficients_at, 6 * len(q) * (m - 1)), 0,
                         (m - 1, len(q), 6))
-    time = min(at.elapsed[0], times[-1])
+    time = min(posture.elapsed, times[-1])
     k = interval_of(times, time)
     duration = times[k + 1] - times[k]
     for i in range(len(q)):
-        away = lag_of(q[i], at.now[i], at.wraps[i])
+        away, leash = lag_of(q[i], posture.now[i], posture.wraps[i]), posture.leash[i]
         _, rate, _ = joint_state(coefficients[k, i], (time - times[k]) / duration, duration)
-        lags = lags or at.leash[i] > 0.0 and np.abs(away) > at.leash[i] and away * rate > 0.0
-    before, wanted, settling = at.pace[0], speed, at.calm[0]
-    waits = lags or at.waits[0] > 0.0 and before < speed  # until the pace is back
+        lags = lags or leash > 0.0 and np.abs(away) > leash and away * rate > 0.0
+    before, wanted, settling = posture.pace, speed, posture.calm
+    waits = lags or posture.waits and before < speed  # until the pace is back
     if waits:
         settling = PAUSING
     if lags:
         wanted = 0.0
-    elif at.stops[0] > 0.0:
+    elif posture.stops:
         wanted = before
-    pace, slope = advanced_rate(before, at.pace[1], wanted, dt, settling)
-    at.pace[0], at.pace[1], at.waits[0] = pace, slope, 1.0 if waits else 0.0
-    at.elapsed[0] += 0.5 * (before + pace) * dt
-    time = min(at.elapsed[0], times[-1])
+    pace, slope = advanced_rate(before, posture.pace_slope, wanted, dt, settling)
+    posture.pace, posture.pace_slope, posture.waits = pace, slope, waits
+    posture.elapsed += 0.5 * (before + pace) * dt
+    time = min(posture.elapsed, times[-1])
     k = interval_of(times, time)
     duration = times[k + 1] - times[k]
     for i in range(len(q)):
-        at.now[i], rate, bend = joint_state(
+        posture.now[i], rate, bend = joint_state(
             coefficients[k, i], (time - times[k]) / duration, duration)
-        at.velocity[i] = pace * rate
-        at.acceleration[i] = pace * pace * bend + slope * rate
+        posture.velocity[i] = pace * rate
+        posture.acceleration[i] = pace * pace * bend + slope * rate
     if time == times[-1]:
-        at.is_moving[0] = 0.0
-        assign(at.now, at.wanted)
+        posture.is_moving = False
+        assign(posture.now, posture.wanted)
         for i in range(len(q)):
-            at.velocity[i] = at.acceleration[i] = 0.0
+            posture.velocity[i] = posture.acceleration[i] = 0.0
 
 
-class PostureSetPoint(Recorded):
+class PostureSetPoint:
     """
     Set-point of the joint positions, C¹ in time across changes of its motion.
 
@@ -213,40 +202,37 @@ class PostureSetPoint(Recorded):
 
     """
 
-    TABLES = SET_POINT,
-
     def __init__(self, robot: Robot, q: Array) -> None:
-        super().__init__(robot.n)
+        self.record = at = SET_POINT.new(n=robot.n)
         self.motion: JointMotion | None = None
         self._next_pace: float | None = None  # pace from the next `follow` on
-        [at] = self.views
-        at.wraps[:], at.pace[0], at.calm[0] = continuous_joints(robot), 1.0, PAUSING
-        at.pace[2] = 1.0
+        at.wraps[:], at.calm = continuous_joints(robot), PAUSING
+        at.pace = at.speed_override = 1.0
         self.hold(q)
 
     @property
     def wanted(self) -> Array:
         """Goal (n,)."""
-        return np.array(self.views[0].wanted)
+        return np.array(self.record.wanted)
 
     @property
     def now(self) -> Array:
         """Set-point (n,) of the last tick."""
-        return np.asarray(self.views[0].now)
+        return np.asarray(self.record.now)
 
     @property
     def state(self) -> Array:
         """Position, velocity and acceleration (3, n) of the set-point at the last tick."""
-        [at] = self.views
+        at = self.record
         return np.array([at.now, at.velocity, at.acceleration])
 
     @property
     def full_speed_state(self) -> Array:
         """State (3, n) at the last tick as at full speed, from which a motion is planned."""
-        [at] = self.views
-        if not self.is_moving or self.motion is None or tuple(at.pace[:2]) == (1.0, 0.0):
+        at = self.record
+        if not self.is_moving or self.motion is None or (at.pace, at.pace_slope) == (1.0, 0.0):
             return self.state
-        if not at.pace[:2].any():  # 0 %, or a pause: the joints rest
+        if at.pace == at.pace_slope == 0.0:  # 0 %, or a pause: the joints rest
             return np.array(at.now * [[1.0], [0.0], [0.0]])
         return self.motion.at(self.elapsed)
 
@@ -258,9 +244,8 @@ class PostureSetPoint(Recorded):
         far as the state then stays within the bounds.
 
         """
-        [at] = self.views
         self._next_pace = None
-        rate, _, wanted = at.pace.tolist()
+        rate, wanted = float(self.record.pace), float(self.record.speed_override)
         q, v, a = self.state
         least = max(float(np.abs(v / bounds[0]).max()),
                     math.sqrt(float(np.abs(a / bounds[1]).max())), wanted)
@@ -272,12 +257,12 @@ class PostureSetPoint(Recorded):
     @property
     def is_moving(self) -> bool:
         """Whether a motion is in progress."""
-        return bool(self.views[0].is_moving[0])
+        return bool(self.record.is_moving)
 
     @property
     def waits(self) -> bool:
         """Whether the motion pauses because a joint lags."""
-        return self.is_moving and bool(self.views[0].waits[0])
+        return self.is_moving and bool(self.record.waits)
 
     @property
     def left(self) -> float:
@@ -288,26 +273,24 @@ class PostureSetPoint(Recorded):
     @property
     def elapsed(self) -> float:
         """Time on the clock of the motion [s]."""
-        return float(self.views[0].elapsed[0])
+        return float(self.record.elapsed)
 
-    def copied(self) -> PostureSetPoint:
-        """Return an independent copy."""
-        found = copy(self)
-        found.records = tuple(one.copy() for one in self.records)
-        found._connect()
-        return found
+    def take(self, other: PostureSetPoint) -> None:
+        """Copy the set-point and the motion of another one."""
+        self.record.words[:], self.motion, self._next_pace = (
+            other.record.words, other.motion, other._next_pace)
 
     def hold(self, q: Array) -> None:
         """Set both the goal and the set-point to q (n,), at rest."""
-        [at] = self.views
+        at = self.record
         at.wanted[:], at.now[:], at.velocity[:], at.acceleration[:] = q, q, 0.0, 0.0
-        at.is_moving[0] = 0.0
+        at.is_moving = False
 
     def start_from(self, q: Array, qd: Array, bounds: Array) -> None:
         """Set the set-point to q (n,), qd (n,), and stop within `bounds` (3, n)."""
         self.hold(q)
-        [at] = self.views
-        at.velocity[:], at.pace[0], at.pace[1] = qd, 1.0, 0.0
+        at = self.record
+        at.velocity[:], at.pace, at.pace_slope = qd, 1.0, 0.0
         self.stop(bounds)
 
     def pause_beyond(self, leash: Array, ramp: float) -> None:
@@ -317,29 +300,27 @@ class PostureSetPoint(Recorded):
         `ramp` is the time in which a motion reaches its speed [s].
 
         """
-        [at] = self.views
-        at.leash[:], at.calm[0] = leash, CALM * ramp
+        self.record.leash[:], self.record.calm = leash, CALM * ramp
 
     def stop(self, bounds: Array) -> None:
         """Stop within `bounds` (3, n), see `JointMotion.to_goal`, whatever the speed override."""
-        [at] = self.views
-        self._next_pace, rate = None, max(float(at.pace[0]), SLOWEST_STOP)
+        self._next_pace, rate = None, max(float(self.record.pace), SLOWEST_STOP)
         bounds = bounds / np.array([[1.0], [rate ** 2], [rate ** 3]])
         self.follow(JointMotion.to_goal(self.full_speed_state, None, bounds))
-        at.stops[0] = 1.0
+        self.record.stops = True
 
     @property
     def wraps(self) -> Array:
         """1 for continuous joints, whose set-point takes the shorter way (n,)."""
-        return np.asarray(self.views[0].wraps)
+        return np.asarray(self.record.wraps)
 
     def follow(self, motion: JointMotion, goal: Array | None = None) -> None:
         """Begin a motion to a goal (n,), which starts at the state of the last tick."""
-        [at] = self.views
+        at = self.record
         at.wanted[:] = motion.end if goal is None else goal
-        at.is_moving[0], at.elapsed[0], at.stops[0] = 1.0, 0.0, 0.0
+        at.is_moving, at.elapsed, at.stops = True, 0.0, False
         if self._next_pace is not None:
-            at.pace[0], at.pace[1], self._next_pace = self._next_pace, 0.0, None
+            at.pace, at.pace_slope, self._next_pace = self._next_pace, 0.0, None
         self.use_motion(motion)
 
     def use_motion(self, motion: JointMotion | None) -> None:
@@ -349,16 +330,13 @@ class PostureSetPoint(Recorded):
         InputError if the motion is for another number of joints.
 
         """
-        [at] = self.views
+        at = self.record
         if motion is not None and motion.coefficients.shape[1] != len(at.now):
             raise InputError(f'a motion of {motion.coefficients.shape[1]} joints: must be one '
                              f'of {len(at.now)}')
-        self.motion, segments = motion, at.segments.view(np.int64)
-        if motion is None:
-            segments[:] = at.is_moving[0] = 0
-        else:
-            segments[:] = (len(motion.times), address_of(motion.times),
-                           address_of(motion.coefficients))
+        self.motion, at.is_moving = motion, at.is_moving and motion is not None
+        at.time_count, at.times_at, at.coefficients_at = (0, 0, 0) if motion is None else (
+            len(motion.times), address_of(motion.times), address_of(motion.coefficients))
 
 
 def nearest_turn(goal: Array, start: Array, robot: Robot) -> Array:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.addresses import address_of
 from osc_ros.compile.compiled import plain
-from osc_ros.compile.record import Recorded
 from osc_ros.control.setpoint.joining import Base, composed, difference, Drift, joining_offset
 from osc_ros.control.setpoint.motion import (
     ahead,
@@ -22,7 +22,9 @@ from osc_ros.control.setpoint.motion import (
     CALM,
     clock_after,
     COAST,
+    COASTED,
     DRIFT,
+    FOLLOW,
     HOLD,
     leaves,
     LENGTH,
@@ -37,13 +39,11 @@ from osc_ros.control.setpoint.stamps import OLDEST
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.task import Target, TargetLimits
-from osc_ros.control.tasks.task_numbers import AXES
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 TOLERATED = 1.02  # largest ratio to a limit at which the target changes direction without a stop
-COASTED = 9.0  # number of time constants after which a coasting target is at rest
 LOOKS = 0.02  # period in which a target that waits for the arm checks the arm's error [s]
 SPARSEST = 0.25  # longest time between two poses of one stream [s]
 # A path leads on where the target was going if its way in this time [s] has this cosine with it.
@@ -112,7 +112,7 @@ def rehearse() -> None:
     composed(guide.target, np.zeros((3, 6)))
 
 
-class SetPointGenerator(Recorded):
+class SetPointGenerator:
     """
     Computes the target of a task at every tick, C² in time across changes of the motion.
 
@@ -138,47 +138,46 @@ class SetPointGenerator(Recorded):
 
     """
 
-    TABLES = PLAN, STATE
     FASTEST = 1e100  # larger entries of a twist are reduced before its length is computed
 
     def __init__(self, pose: Array) -> None:
-        super().__init__(0)
-        plan, state = self.views
+        self.records = plan, state = PLAN.new(), STATE.new()
         self.clamped = self._rejoins = False
         self._pending: list[tuple[float, Motion]] = []
         self._motion: Motion = STOP
         self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
-        state.now[0], plan.until[0], plan.bounds[:] = -np.inf, np.inf, _NO_BOX
-        plan.wakes[0], plan.calm[0] = np.inf, CALM
-        state.speed[0] = state.speed[2] = 1.0
+        state.now, plan.until, plan.bounds[:] = -np.inf, np.inf, _NO_BOX
+        plan.wakes, plan.calm = np.inf, CALM
+        state.speed = state.wanted_speed = 1.0
         self._settle(PoseGoal(pose))
         state.pose[:] = pose
 
     @classmethod
-    def coasting(cls, pose: Array, twist: Array, rates: Array, before: SetPointGenerator
-                 ) -> SetPointGenerator:
+    def coasting(cls, pose: Array, twist: Array, rates: Array, before: SetPointGenerator,
+                 follows: bool = False) -> SetPointGenerator:
         """
         Return a generator whose target comes to rest from a pose (4, 4) and a twist (6,).
 
         The angular and the linear velocity decay with the rates (2,) [1/s], from the last tick of
-        the generator `before` on.
+        the generator `before` on. If `follows`, the target stays near its link, see
+        `motion.TETHER`.
 
         """
         guide = cls(pose)
-        (plan, state), last = guide.views, before.views[1]
-        state.now[0], state.pace[0], state.speed[2] = last.now[0], last.pace[0], last.speed[2]
-        now = float(state.now[0])
+        (plan, state), (_, last) = guide.records, before.records
+        state.take(last, ('now', 'pace', 'wanted_speed'))
+        now = float(state.now)
         if now > -np.inf and twist.any():
             guide._settle(Drift(pose, np.zeros(6), now), now + COASTED / float(rates.min()))
-            plan.kind[0], plan.twist[:], plan.rates[:] = COAST, twist, rates
-            state.twist[:] = twist
+            plan.kind = FOLLOW if follows else COAST
+            plan.twist[:], plan.rates[:], state.twist[:] = twist, rates, twist
         return guide
 
     def copied(self) -> SetPointGenerator:
         """Return an independent copy."""
         found = copy(self)
-        found.records = tuple(one.copy() for one in self.records)
-        found._connect()
+        plan, state = self.records
+        found.records = plan.copy(), state.copy()
         found._pending = list(self._pending)
         return found
 
@@ -197,33 +196,35 @@ class SetPointGenerator(Recorded):
     def _use_knots(self, base: Base) -> None:
         """Write to the plan the addresses of a path's times, poses and coefficients."""
         knots = (base.times, base.poses, base.coefficients) if isinstance(base, Path) else _NO_PATH
-        self.views[0].knots.view(np.int64)[:] = len(knots[0]), *map(address_of, knots)
+        plan, _ = self.records
+        plan.knot_count = len(knots[0])
+        plan.times_at, plan.poses_at, plan.coefficients_at = map(address_of, knots)
 
     @property
     def addresses(self) -> tuple[int, ...]:
         """Addresses of the records, for `osc_ros.control.setpoint.motion.put_targets`."""
-        return tuple(map(address_of, self.records))
+        return tuple(one.address for one in self.records)
 
     def keep_within(self, limits: TargetLimits) -> None:
         """Set the error at which the target waits for the arm, from the next tick on."""
-        [plan, _] = self.views
-        plan.reach[:], plan.calm[0] = limits.leash_pair, _calm(limits)
+        plan, _ = self.records
+        plan.reach[:], plan.calm = limits.leash_pair, _calm(limits)
 
     @property
     def target(self) -> Target:
         """A copy of the target of the last tick."""
-        state = self.views[1]
+        state = self.records[1]
         return Target(state.pose.copy(), state.twist.copy(), state.acceleration.copy())
 
     @property
     def waits(self) -> bool:
         """Whether the target pauses because the arm lags."""
-        return bool(self.views[1].waits[0])
+        return bool(self.records[1].waits)
 
     @property
     def _moves(self) -> bool:
-        plan = self.views[0]
-        return bool(plan.kind[0] != HOLD or plan.begin[0] < np.inf)
+        plan = self.records[0]
+        return bool(plan.kind != HOLD or plan.begin < np.inf)
 
     @property
     def moves(self) -> bool:
@@ -234,8 +235,8 @@ class SetPointGenerator(Recorded):
         """Write to the plan the time at which `plan` must be called."""
         first = self._pending[0][0] if self._pending else np.inf
         if self.waits:
-            first = min(first, float(self.views[1].now[0]) + LOOKS)
-        self.views[0].wakes[0] = -np.inf if self._rejoins else first
+            first = min(first, float(self.records[1].now) + LOOKS)
+        self.records[0].wakes = -np.inf if self._rejoins else first
 
     def add(self, motion: Motion, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
@@ -246,7 +247,7 @@ class SetPointGenerator(Recorded):
     @property
     def begins_in(self) -> float:
         """Time until the newest motion begins [s]; 0 if it has begun, or no time is known."""
-        now = float(self.views[1].now[0])
+        now = float(self.records[1].now)
         start = self._pending[-1][0] if self._pending else -np.inf
         return max(start - now, 0.0) if np.isfinite(now) and np.isfinite(start) else 0.0
 
@@ -271,7 +272,7 @@ class SetPointGenerator(Recorded):
 
     def rejoin(self, pose: Array) -> None:
         """Continue the motion from a pose (4, 4) at rest, to which the arm has moved meanwhile."""
-        state = self.views[1]
+        state = self.records[1]
         if isinstance(self._base, PoseGoal) and not self._moves:
             self._motion = self._base
         self._settle(PoseGoal(pose))
@@ -281,7 +282,7 @@ class SetPointGenerator(Recorded):
 
     def note_hold(self) -> None:
         """Use the pose of the plan, which the caller has written, as a `PoseGoal`."""
-        self._motion = PoseGoal(self.views[0].pose.copy())
+        self._motion = PoseGoal(self.records[0].pose.copy())
         self._settle(self._motion)
         self._pending, self.clamped, self._rejoins = [], False, False
 
@@ -305,18 +306,18 @@ class SetPointGenerator(Recorded):
         """
         self.jump(limits, time)
         self.plan(limits, error)
-        put_target(*self.records, time, speed, np.empty(AXES))
+        put_target(*self.records, time, speed)
         return self.target
 
     def jump(self, limits: TargetLimits, time: float = -np.inf) -> None:
         """If the target may jump, begin the due motions before the tick at a time [s]."""
-        state = self.views[1]
+        state = self.records[1]
         if limits.smooth:
             return
-        if state.now[0] == -np.inf:  # else the time of the last tick counts
-            state.now[0], state.pace[0] = time, np.inf
-        if state.now[0] > -np.inf:
-            state.is_open[0] = 1.0
+        if state.now == -np.inf:  # else the time of the last tick counts
+            state.now, state.pace = time, np.inf
+        if state.now > -np.inf:
+            state.is_open = True
             self.plan(limits)
 
     def plan(self, limits: TargetLimits, error: Array | None = None) -> None:
@@ -326,33 +327,33 @@ class SetPointGenerator(Recorded):
         Call this after using the target. For the parameters see `at`.
 
         """
-        plan, state = self.views
-        if not state.is_open[0]:
+        plan, state = self.records
+        if not state.is_open:
             return
-        soon = state.now[0] + plain(ahead)(state)
-        by = state.now[0] if limits.smooth else soon  # a jump is not a tick late
-        state.is_open[0] = 0.0
-        if state.went_back[0]:
-            self._pending, state.went_back[0] = [(-np.inf, STOP)], 0.0
+        soon = state.now + plain(ahead)(state)
+        by = state.now if limits.smooth else soon  # a jump is not a tick late
+        state.is_open = False
+        if state.went_back:
+            self._pending, state.went_back = [(-np.inf, STOP)], False
         if self._rejoins:
-            self._begin(self._motion, limits, state.late[0])
+            self._begin(self._motion, limits, state.late)
         while self._pending and self._pending[0][0] <= by:
             (_, motion), *self._pending = self._pending
             self._begin(motion, limits)
-        if by > plan.until[0]:
+        if by > plan.until:
             self._begin(STOP, limits)
         if error is not None and (self._moves or self.waits):
             self._watch(error, limits)
-        while plain(clock_after)(state, soon - state.now[0]) >= plan.event[0]:
-            event, plan.event[0] = plan.event[0], np.inf  # also if this raises
+        while plain(clock_after)(state, soon - state.now) >= plan.event:
+            event, plan.event = plan.event, np.inf  # also if this raises
             self._handle_end(limits, event)
         self._ask()
 
     @property
     def left(self) -> float:
         """Duration of the rest of a path at full speed [s]; 0 without a path."""
-        motion, state = self._motion, self.views[1]
-        return max(0.0, float(motion.times[-1]) - float(state.now[0] - state.late[0])) if (
+        motion, state = self._motion, self.records[1]
+        return max(0.0, float(motion.times[-1]) - float(state.now - state.late)) if (
             isinstance(motion, Path)) else 0.0
 
     def predicted_target(self, time: float) -> Target:
@@ -363,12 +364,12 @@ class SetPointGenerator(Recorded):
 
         """
         scheduled = [motion for start, motion in self._pending if start <= time]
-        plan, state = self.views
-        if not scheduled and time <= plan.until[0]:
-            rate = state.speed[0] * (1.0 - state.slow[0])
-            now = max(time, state.now[0]) - state.late[0]
+        plan, state = self.records
+        if not scheduled and time <= plan.until:
+            rate = state.speed * (1.0 - state.slow[0])
+            now = max(time, state.now) - state.late
             if rate != 1.0:
-                now -= (1.0 - rate) * max(time - state.now[0], 0.0)
+                now -= (1.0 - rate) * max(time - state.now, 0.0)
             end = float(self._base.times[-1]) if isinstance(self._base, Path) else np.inf
             return (self._sample(now, state.slow) if now <= end
                     else Target(self._sample(end).pose))
@@ -387,20 +388,23 @@ class SetPointGenerator(Recorded):
         clock [s], by default the present time.
 
         """
-        before, records = dict(vars(self)), [record.copy() for record in self.records]
+        before, records = dict(vars(self)), [record.words.copy() for record in self.records]
         try:
             self._change_motion(motion, limits, late,
-                                self.views[1].now[0] - late if now is None else now)
+                                self.records[1].now - late if now is None else now)
         except InputError:
             vars(self).update(before)
             for record, kept in zip(self.records, records):
-                record[:] = kept
+                record.words[:] = kept
             raise
 
     def _change_motion(self, motion: Motion, limits: TargetLimits, late: float, now: float
                        ) -> None:
-        plan, state = self.views
-        at = now + late - state.late[0]
+        plan, state = self.records
+        if plan.kind == FOLLOW and isinstance(motion, TwistGoal) and not motion.twist.any():
+            self._motion = motion  # it comes to rest already, as fast as the arm can
+            return
+        at = now + late - state.late
         present = self._sample(at, state.slow)
         if self._leads_on(motion, present, now):
             present = self._sample(at)  # with the time as slow as it is
@@ -409,10 +413,10 @@ class SetPointGenerator(Recorded):
         present = self._slowed(present, limits)
         if isinstance(motion, Path) and now >= motion.times[-1]:
             motion = PoseGoal(motion.poses[-1])  # the path is over: go to its end
-        self._motion, state.late[0], plan.event[0] = motion, late, np.inf
+        self._motion, state.late, plan.event = motion, late, np.inf
         self._rejoins = self.clamped = False
-        plan.until[0] = motion.until if isinstance(motion, TwistGoal) else np.inf
-        state.waits[0] = plan.stops[0] = 0.0
+        plan.until = motion.until if isinstance(motion, TwistGoal) else np.inf
+        state.waits = plan.stops = False
         plan.bounds[0] = np.minimum(limits.box[0], present.pose[:3, 3])
         plan.bounds[1] = np.maximum(limits.box[1], present.pose[:3, 3])
         if isinstance(motion, TwistGoal):
@@ -422,7 +426,7 @@ class SetPointGenerator(Recorded):
             self.clamped = goal.pose is not motion.pose
             # in a stream of poses, the target is still moving to one pose when the next one comes
             apart, self._posed = now - self._posed, now
-            pace = 2.0 * apart * float(state.speed[0]) if (
+            pace = 2.0 * apart * float(state.speed) if (
                 present.twist.any() and apart < SPARSEST) else 0.0
             share = self._join(goal, present, limits, now,
                                duration=max(pace, motion.arrival - now))
@@ -438,16 +442,16 @@ class SetPointGenerator(Recorded):
 
     def _handle_end(self, limits: TargetLimits, event: float) -> None:
         """Continue at an event: the end of an offset, or the start or end of a path."""
-        plan, state = self.views
+        plan, state = self.records
         motion, base = self._motion, self._base
-        now = max(event, state.now[0] - state.late[0])  # if late: from the last target
+        now = max(event, state.now - state.late)  # if late: from the last target
         if isinstance(base, Path):
             end = base.at(float(base.times[-1]))
             if now < base.times[-1]:
-                plan.begin[0], plan.event[0] = np.inf, base.times[-1]
-            elif (plan.begin[0] < np.inf or plan.kind[0] == COAST or end.twist.any()
+                plan.begin, plan.event = np.inf, base.times[-1]
+            elif (plan.begin < np.inf or plan.kind in (COAST, FOLLOW) or end.twist.any()
                   or end.acceleration.any()):
-                self._begin(PoseGoal(end.pose), limits, state.late[0], now)
+                self._begin(PoseGoal(end.pose), limits, state.late, now)
             else:
                 self._motion = PoseGoal(end.pose)
                 self._settle(self._motion)
@@ -455,27 +459,27 @@ class SetPointGenerator(Recorded):
             if now < motion.times[0]:
                 self._settle(base, until=float(motion.times[0]))
             else:
-                self._begin(motion, limits, state.late[0], now)
+                self._begin(motion, limits, state.late, now)
         elif isinstance(base, PoseGoal):
             self._settle(base)
         elif isinstance(motion, PoseGoal) and not self.waits:
-            self._begin(motion, limits, state.late[0], now)
+            self._begin(motion, limits, state.late, now)
         else:
             pose = self._sample(now).pose
             self._settle(Drift(pose, base.twist, now) if base.twist.any() else PoseGoal(pose))
 
     def _settle(self, base: Base, until: float = np.inf) -> None:
         """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
-        plan = self.views[0]
+        plan = self.records[0]
         self._base = base
-        plan.begin[0], plan.event[0] = np.inf, until
+        plan.begin, plan.event = np.inf, until
         self._use_knots(base)
         if isinstance(base, Path):
-            plan.kind[0] = PATH
+            plan.kind = PATH
             return
-        plan.kind[0], plan.pose[:] = HOLD, base.pose
+        plan.kind, plan.pose[:] = HOLD, base.pose
         if isinstance(base, Drift):
-            plan.kind[0], plan.twist[:], plan.since[0] = DRIFT, base.twist, base.since
+            plan.kind, plan.twist[:], plan.since = DRIFT, base.twist, base.since
 
     def _watch(self, error: Array, limits: TargetLimits) -> None:
         """
@@ -486,18 +490,18 @@ class SetPointGenerator(Recorded):
         never catch up.
 
         """
-        near, (plan, state) = 0.5 * np.array(limits.leash_pair), self.views
+        near, (plan, state) = 0.5 * np.array(limits.leash_pair), self.records
         if not self.waits and not plain(leaves)(error, state.twist, limits.leash_pair):
             return
-        motion, until, now = self._motion, plan.until[0], state.now[0] - state.late[0]
+        motion, until, now = self._motion, plan.until, state.now - state.late
         if not self.waits:
             self._begin(STOP, limits)
-            self._motion, plan.until[0] = motion, until
-            state.stopped[0], state.waits[0] = now, 1.0
+            self._motion, plan.until = motion, until
+            state.stopped, state.waits = now, True
         elif _is_near(error, *near) or self._turns_back(error, near, limits):
             # a path resumes where it paused
             self._begin(motion, limits,
-                        state.now[0] - state.stopped[0] if isinstance(motion, Path) else 0.0)
+                        state.now - state.stopped if isinstance(motion, Path) else 0.0)
 
     def _turns_back(self, error: Array, near: Array, limits: TargetLimits) -> bool:
         """
@@ -507,12 +511,12 @@ class SetPointGenerator(Recorded):
         `near` (2,) [rad, m] are ignored.
 
         """
-        state, motion = self.views[1], self._motion
+        state, motion = self.records[1], self._motion
         if state.twist.any():
             return False
         if isinstance(motion, TwistGoal):
             return not plain(leaves)(error, motion.twist, near)
-        now = state.stopped[0]
+        now = state.stopped
         goal = (motion if isinstance(motion, Path)
                 else PoseGoal(limits.inside(motion.pose))).at(now)
         way = goal.twist - difference(goal, self.target)[0]
@@ -527,7 +531,7 @@ class SetPointGenerator(Recorded):
         may leave.
 
         """
-        state = self.views[1]
+        state = self.records[1]
         if not (isinstance(motion, Path) and state.slow.any()):
             return False
         goal = motion.at(now + FORWARD)
@@ -544,8 +548,8 @@ class SetPointGenerator(Recorded):
         target then stays within the limits. At 0 % the target rests.
 
         """
-        state = self.views[1]
-        rate, slope, wanted = state.speed.tolist()
+        state = self.records[1]
+        rate, slope, wanted = map(float, (state.speed, state.speed_slope, state.wanted_speed))
         if rate == slope == 0.0:
             return Target(present.pose)
         if rate <= wanted or not limits.smooth:
@@ -558,7 +562,7 @@ class SetPointGenerator(Recorded):
         least = max(fast, hard ** 0.5, wanted)
         if not least < rate:
             return present
-        state.speed[0], state.speed[1] = least, 0.0
+        state.speed, state.speed_slope = least, 0.0
         return Target(present.pose, v / least, a / least ** 2) if least else Target(present.pose)
 
     def _sample(self, now: float, slow: Array = AT_RATE) -> Target:
@@ -572,8 +576,8 @@ class SetPointGenerator(Recorded):
         """Plan the transition to a twist; the target stops at the faces of the workspace box."""
         twist, pose, speed = jog.twist.copy(), present.pose.copy(), np.full(6, np.inf)
         if limits.smooth and not twist.any():  # a stop is as short as at full speed
-            plan, state = self.views
-            plan.stops[0], rate = 1.0, max(float(state.speed[0]), SLOWEST_STOP)
+            plan, state = self.records
+            plan.stops, rate = True, max(float(state.speed), SLOWEST_STOP)
             limits = replace(limits, acceleration=limits.acceleration / rate ** 2,
                              jerk=limits.jerk / rate ** 3)
         for part, most in enumerate(limits.speed):
@@ -607,7 +611,7 @@ class SetPointGenerator(Recorded):
         self._settle(base, now)
         if not limits.smooth:
             return 0.0
-        plan = self.views[0]
+        plan = self.records[0]
         x = difference(base.at(now), present)
         if speed is None and goal is None and not x.any():
             return 0.0
@@ -616,11 +620,12 @@ class SetPointGenerator(Recorded):
             return self._join(base, present, limits, now, duration)
         if offset is None:
             raise InputError(f'no motion was found for an offset of {x.tolist()}')
-        plan.begin[0], plan.end[0], plan.pieces[:] = offset.start, offset.end, offset.pieces
-        plan.event[0] = min(offset.end, base.times[-1] if isinstance(base, Path) else np.inf)
+        plan.begin, plan.end, plan.pieces[:] = offset.start, offset.end, offset.pieces
+        plan.event = min(offset.end, base.times[-1] if isinstance(base, Path) else np.inf)
         return share
 
 
+@lru_cache(16)
 def _calm(limits: TargetLimits) -> float:
     """
     Time constant of a change of the speed override [s].

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Blend of the torques of two setups while one replaces the other, on records.
+Blend of the torques of two setups while one replaces the other.
 
 A setup is a law compiled for one robot and one choice of settings, see
 `osc_ros.control.compiled_law.CompiledLaw`.
@@ -15,13 +15,14 @@ to its own robot.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import kernel, stage
-from osc_ros.compile.record import Recorded, Slot, Table
-from osc_ros.control.limits.limiter import add, STATE
-from osc_ros.control.step.block import block_in, OWN
+from osc_ros.control.data import OF_BLEND
+from osc_ros.control.limits.limiter import add
 from osc_ros.dynamics.algebra.fade import CHANGE_RATE, LONGEST_TICK, smoothed
 from osc_ros.dynamics.algebra.vectors import assign
 
@@ -29,94 +30,66 @@ Array = NDArray[np.float64]
 
 HURRIED = 0.1  # least duration of a blend for whose end another change of settings waits [s]
 
-BLEND = Table(
-    'Blend',
-    Slot('weight', (1,), '', 'share of the replaced setup, 1 to 0; 0: there is none'),
-    Slot('time', (1,), 's', 'stamp of the last tick'),
-    Slot('age', (1,), 's', 'time since the blend began'),
-    Slot('duration', (1,), 's', 'length of the blend'),
-    Slot('has_load', (1,), '', '1 if the setups have different robots'),
-    Slot('carried', ('n',), 'N·m, N', 'compensation of model errors that only the replaced setup '
-         'needs, because the new model includes it'),
-    Slot('before', ('n',), 'N·m, N', 'torques of the replaced setup at this tick, with `carried`'),
-    Slot('difference', ('n',), 'N·m, N', 'torques of this tick minus those of the new setup'),
-    Slot('driver', ('n',), 'N·m, N', 'torques that the driver adds'))
-
-_views, _own_views, _limits_views = BLEND.views, OWN.views, STATE.only('table', 'is_changing')
-
 
 @kernel
-def advance(blend, n, time):
-    """Advance a blend to a time [s]; return the weight of the replaced setup."""
-    at = _views(blend, n)
-    if at.weight[0] > 0.0:
-        at.age[0] += min(max(time - at.time[0], 0.0), LONGEST_TICK)
-        at.time[0] = time
-        at.weight[0] = 1.0 - smoothed(at.age[0] / at.duration[0])
-    return at.weight[0]
+def advance(run, time):
+    """Advance a blend to a time [s]."""
+    if run.blend_weight > 0.0:
+        run.blend_age += min(max(time - run.blend_time, 0.0), LONGEST_TICK)
+        run.blend_time = time
+        run.blend_weight = 1.0 - smoothed(run.blend_age / run.blend_duration)
 
 
 @stage
-def put_limits(old_integers, old_numbers, integers, numbers):
-    """
-    Let the limits in force hold for the replaced setup, too.
-
-    The arguments belong to the replaced setup and to the setup in force, see
-    `osc_ros.control.step.block`.
-
-    """
-    n = integers[2]
-    old, new = block_in(old_integers, old_numbers), block_in(integers, numbers)
-    before, now = _limits_views(old.limiter, n), _limits_views(new.limiter, n)
-    for row in range(len(now.table)):
-        assign(before.table[row], now.table[row])
-    before.is_changing[0] = 0.0
+def put_limits(old, new):
+    """Let the limits in force hold for the replaced setup, too; both are records D."""
+    for row in range(len(new.limits)):
+        assign(old.limits[row], new.limits[row])
+    old.limits_change = False
 
 
 @stage
-def mix(blend, old_integers, old_numbers, integers, numbers, tau):
+def mix(run, old, new, tau):
     """
     Overwrite the torques tau (n,) of the setup in force with the blended ones.
 
-    `blend` is a record of BLEND with the torques of the replaced setup in `before`; the other
-    arguments are those of `put_limits`. The limiters of both setups record the difference to the
+    `old` and `new` are the records LAW_D of both setups, whose limits record the difference to the
     blended torques, because they compare the measured motion with the torques that were sent.
 
     """
-    n = integers[2]
-    at = _views(blend, n)
-    old, new = block_in(old_integers, old_numbers), block_in(integers, numbers)
-    before, own = _own_views(old.own, n), _own_views(new.own, n)
-    for i in range(n):
-        at.driver[i] = own.driver[i] - at.weight[0] * (own.driver[i] - before.driver[i])
-        at.difference[i] = at.weight[0] * (at.before[i] + at.carried[i] - tau[i])
-        tau[i] += at.difference[i]
+    weight = run.blend_weight
+    for i in range(run.n):
+        run.blended_driver[i] = new.tau_driver[i] - weight * (new.tau_driver[i]
+                                                              - old.tau_driver[i])
+        run.tau_difference[i] = weight * (run.tau_replaced[i] + run.tau_carried[i] - tau[i])
+        tau[i] += run.tau_difference[i]
         # from now on: torques that are sent in addition to those of the replaced setup
-        at.before[i] = tau[i] - at.before[i]
-    add(new.limiter, new.room, at.difference)
-    add(old.limiter, old.room, at.before)
+        run.tau_replaced[i] = tau[i] - run.tau_replaced[i]
+    add(new, run.tau_difference)
+    add(old, run.tau_replaced)
 
 
-class Blend(Recorded):
+class Blend:
     """
     Weight of a replaced setup, which falls smoothly (C¹) from 1 to 0.
 
     The duration is the blend time, or the largest 2 |difference| / (CHANGE_RATE · limit) of all
     joints if that is longer: then a constant difference changes by at most 3/4 CHANGE_RATE · limit
-    per second.
+    per second. `run` is a record RUN of `osc_ros.control.data`.
 
     """
 
-    TABLES = BLEND,
+    def __init__(self, run: Any) -> None:
+        self._run = run
 
     @property
     def weight(self) -> float:
         """Weight of the replaced setup; 0 after the end."""
-        return float(self.views[0].weight[0])
+        return float(self._run.blend_weight)
 
     def end(self) -> None:
         """End the blend at once."""
-        self.record[:] = 0.0
+        self._run.clear(one.name for one in OF_BLEND)
 
     def begin(self, time: float, difference: Array, limits: Array, blend_time: float) -> None:
         """
@@ -127,19 +100,20 @@ class Blend(Recorded):
         duration [s].
 
         """
-        [at] = self.views
-        at.duration[0] = _duration(difference, limits, blend_time)
-        at.difference[:], at.time[0], at.age[0], at.weight[0] = difference, time, 0.0, 1.0
+        run = self._run
+        run.blend_duration = _duration(difference, limits, blend_time)
+        run.tau_difference[:], run.blend_time = difference, time
+        run.blend_age, run.blend_weight = 0.0, 1.0
 
     def hurry(self, limits: Array) -> None:
         """Shorten the blend to HURRIED, or to what the present difference of the torques needs."""
-        [at] = self.views
-        if at.weight[0] == 0.0:
+        run = self._run
+        if run.blend_weight == 0.0:
             return
-        found = _duration(at.difference / at.weight[0], limits, HURRIED)
-        if found < at.duration[0]:
-            at.age[0] *= found / at.duration[0]
-            at.duration[0] = found
+        found = _duration(run.tau_difference / run.blend_weight, limits, HURRIED)
+        if found < run.blend_duration:
+            run.blend_age *= found / run.blend_duration
+            run.blend_duration = found
 
 
 def _duration(difference: Array, limits: Array, least: float) -> float:

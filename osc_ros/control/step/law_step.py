@@ -9,22 +9,18 @@ import numpy as np
 
 from osc_ros.compile.addresses import integers_at, numbers_at, tick_at
 from osc_ros.compile.compiled import inlined, kernel, released, stage, view
-from osc_ros.control.limits.limiter import keep, ROOM
-from osc_ros.control.limits.limiter import STATE as LIMITER
-from osc_ros.control.model_error import disturbance
+from osc_ros.control.limits.limiter import keep
 from osc_ros.control.model_error.command_model import put_driver
+from osc_ros.control.model_error.disturbance import compensate
 from osc_ros.control.model_error.observer import observe
 from osc_ros.control.setpoint.motion import any_waits, put_targets
 from osc_ros.control.setpoint.posture import advance_posture
 from osc_ros.control.step import blend
-from osc_ros.control.step.block import block_in, OWN
-from osc_ros.control.step.law_memory import leave, note_period, PAUSE, tick_views
-from osc_ros.control.step.law_memory import views as law_views
+from osc_ros.control.step.law_memory import leave, note_period, PAUSE
 from osc_ros.control.step.places import copy_row
 from osc_ros.control.step.setup_step import REFUSED
 from osc_ros.control.step.tick_arrays import entry_in, given_in, law_in, POSTURE
 from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, PERIOD_CHANGE
-from osc_ros.control.tasks.task_numbers import AXES
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
 from osc_ros.dynamics.algebra.vectors import assign
 
@@ -55,34 +51,30 @@ def put_gravity(gravities, gravity):
 
 INFINITE = REFUSED - 1  # code of the kernels for torques that are not finite
 
-_limiter_views = LIMITER.only('counts_unexplained', 'added')
-_room_views, _own_views = ROOM.only('tau'), OWN.only(
-    'posture', 'asks', 'period', 'longest_period', 'friction', 'driver')
-_blend_views = blend.BLEND.only('before', 'driver', 'has_load')
 
 
 @inlined
-def _is_slow(parts, n, counts_unexplained, period):
+def _is_slow(given, counts_unexplained, period):
     """
     Return whether Python must reduce gains for this period of the states [s].
 
-    Also write `counts_unexplained` to the record of the limiter.
+    Also write `counts_unexplained` to its record.
 
     """
-    own = _own_views(parts.own, n)
-    _limiter_views(parts.limiter, n).counts_unexplained[0] = counts_unexplained
-    return (max(period, own.period[0]) > own.longest_period[0]
-            and abs(period - own.period[0]) > PERIOD_CHANGE * period)
+    m, d = given.m, given.d
+    d.counts_unexplained = counts_unexplained
+    return (max(period, d.gain_period) > m.longest_period
+            and abs(period - d.gain_period) > PERIOD_CHANGE * period)
 
 
 @kernel
-def put_axes(turning, q, tasks):
-    """Write the axes of the tasks (k, …) whose frames turn with other links; see `Given`."""
+def put_axes(d, turning, q):
+    """Write the axes of the tasks whose frames turn with other links; see `Given`."""
     for i in range(len(turning)):
         m = turning[i, 1]
         put_link_axes(view(numbers_at(turning[i, 2], 9 * m), 0, (m, 3, 3)),
                       integers_at(turning[i, 3], m), integers_at(turning[i, 4], m), q,
-                      view(tasks[turning[i, 0]], AXES, (3, 3)))
+                      view(d.task_axes[turning[i, 0]], 0, (3, 3)))
 
 
 @stage
@@ -93,80 +85,65 @@ def _begin(table, given, own, time, q):
     Return whether Python must reduce gains for the period of the states.
 
     """
-    n = len(q)
-    parts, at = block_in(given.integers, given.numbers), law_views(own.law, n)
+    run = given.run
     is_blended = len(own.other) > 0
     old = given_in(own.other if is_blended else table)
-    replaced = block_in(old.integers, old.numbers)
-    counts_unexplained = 1.0 if at.delay[0] <= COUNTED_DELAY else 0.0
-    period = note_period(own.law, n, time)
-    is_slow = _is_slow(parts, n, counts_unexplained, period)
-    put_targets(parts.guides, time, at.speed[0], parts.tasks)
-    put_axes(given.turning, q, parts.tasks)
-    dt = time - at.time[0]
-    advance_posture(given.posture, q, dt if dt <= PAUSE else 0.0, at.speed[0])
-    is_new = advance_gravity(at.gravity, at.gravity_wanted, dt if dt <= PAUSE else np.inf)
+    counts_unexplained = run.delay <= COUNTED_DELAY
+    period = note_period(run, time)
+    is_slow = _is_slow(given, counts_unexplained, period)
+    put_targets(given.m, given.d, time, run.speed_override)
+    put_axes(given.d, given.turning, q)
+    dt = time - run.tick_time
+    advance_posture(given.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
+    is_new = advance_gravity(run.gravity, run.wanted_gravity, dt if dt <= PAUSE else np.inf)
     if is_new:
-        put_gravity(given.gravities, at.gravity)
+        put_gravity(given.gravities, run.gravity)
     if is_blended:
-        is_slow = _is_slow(replaced, n, counts_unexplained, period) or is_slow
-        put_targets(replaced.guides, time, at.speed[0], replaced.tasks)
-        put_axes(old.turning, q, replaced.tasks)
+        is_slow = _is_slow(old, counts_unexplained, period) or is_slow
+        put_targets(old.m, old.d, time, run.speed_override)
+        put_axes(old.d, old.turning, q)
         if own.other[POSTURE, 0] != table[POSTURE, 0]:
-            advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0, at.speed[0])
+            advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
         if is_new:
-            put_gravity(old.gravities, at.gravity)
-        blend.advance(own.blend, n, time)
+            put_gravity(old.gravities, run.gravity)
+        blend.advance(run, time)
     return is_slow
-
-
-@inlined
-def _ask(given, n):
-    """Request Python to plan before the next tick."""
-    _own_views(block_in(given.integers, given.numbers).own, n).asks[0] = 1.0
 
 
 @stage
 def _blended(table, given, own, time, q, qd, tau):
     """Write the torques for the settings in force, blended with those for the replaced ones."""
-    old, before = given_in(own.other), _blend_views(own.blend, len(q)).before
-    blend.put_limits(old.integers, old.numbers, given.integers, given.numbers)
-    count = tick_at(entry_in(own.other), own.other, time, q, qd, before)
+    old, before = given_in(own.other), given.run.tau_replaced
+    blend.put_limits(old.d, given.d)
+    count = tick_at(entry_in(own.other), (own.other, time, q, qd, before))
     if count < 0:
         return count
-    count = tick_at(entry_in(table), table, time, q, qd, tau)
-    blend.mix(own.blend, old.integers, old.numbers, given.integers, given.numbers, tau)
-    if _own_views(block_in(old.integers, old.numbers).own, len(q)).asks[0] > 0.0:
-        _ask(given, len(q))
+    count = tick_at(entry_in(table), (table, time, q, qd, tau))
+    blend.mix(given.run, old.d, given.d, tau)
+    if old.d.plans:
+        given.d.plans = True
     return count
 
 
 @stage
-def _compensate(own, parts, time, qd, tau):
+def _compensate(given, own, time, qd, tau):
     """Add the compensation of model errors to the torques of the law."""
-    n = len(tau)
-    setup, room, at = (_own_views(parts.own, n), _room_views(parts.room, n),
-                       disturbance.state_views(own.compensation_state, n))
-    limits, driver = _limiter_views(parts.limiter, n), setup.driver
+    n, d, run = len(tau), given.d, given.run
+    c, driver = own.compensation, d.tau_driver
     is_loading = False  # the estimate has the new load at once, the torques gradually
     if len(own.other) > 0:
-        blended = _blend_views(own.blend, n)
-        driver, is_loading = blended.driver, blended.has_load[0] > 0.0
-    is_joint_drive = setup.posture[3] > 0.0  # targets then wait for a tip that is not theirs
+        driver, is_loading = run.blended_driver, run.blends_load
     is_held = (is_loading
-               or law_views(own.law, n).in_contact[0] > 0.0 and at.free[0] <= 0.0
-               or not is_joint_drive and any_waits(parts.guides))
-    plan = disturbance.plan_views(own.compensation_plan, n)
+               or run.in_contact and c.free <= 0.0
+               # targets of a joint drive wait for a tip that is not theirs
+               or not given.m.drives_joints and any_waits(given.m))
     for i in range(n):
-        room.tau[i] = tau[i] + driver[i]
-    disturbance.compensate(
-        (own.compensation_plan, own.compensation_state, own.compensation_result),
-        (own.observer, own.forces, own.estimate), time, room.tau, qd,
-        view(parts.tasks, AXES, (3, 3)), is_held,
-        view(setup.friction, 0, (n if plan.knows_friction[0] > 0.0 else 0,)))
+        d.tau_before[i] = tau[i] + driver[i]
+    compensate(c, own.observer, time, d.tau_before, qd, view(d.task_axes, 0, (3, 3)), is_held,
+               view(d.tau_friction, 0, (n if c.knows_friction else 0,)))
     for i in range(n):
-        tau[i] += at.torque[i]
-    assign(limits.added, at.torque)
+        tau[i] += c.torque[i]
+    assign(d.added, c.torque)
 
 
 @stage
@@ -177,16 +154,13 @@ def _end(given, own, time, q, qd, tau):
     Return whether the torques are finite.
 
     """
-    n = len(q)
-    parts = block_in(given.integers, given.numbers)
-    if len(own.compensation_state) > 0:
-        _compensate(own, parts, time, qd, tau)
-    is_finite = leave(own.law, parts.limiter, time, q, qd, tau)
+    if given.m.compensates:
+        _compensate(given, own, time, qd, tau)
+    is_finite = leave(given.run, given.d, time, q, qd, tau)
     if len(own.other) > 0:
         old = given_in(own.other)
-        limiter = block_in(old.integers, old.numbers).limiter
-        assign(_limiter_views(limiter, n).added, _limiter_views(parts.limiter, n).added)
-        keep(limiter, time, tau)
+        assign(old.d.added, given.d.added)
+        keep(old.d, time, tau)
     return is_finite
 
 
@@ -216,24 +190,24 @@ def law_torque(table, time, q, qd, tau):
     if len(own.other) > 0:
         count = _blended(table, given, own, time, q, qd, tau)
     else:
-        count = tick_at(entry_in(table), table, time, q, qd, tau)
+        count = tick_at(entry_in(table), (table, time, q, qd, tau))
     if is_slow:
-        _ask(given, len(q))
+        given.d.plans = True
     if count >= 0 and not _end(given, own, time, q, qd, tau):
         return INFINITE
     return count
 
 
 @inlined
-def _observe_last(own, given, setup, time, q, qd, effort, tau):
+def _observe_last(own, given, time, q, qd, effort, tau):
     """Estimate the external torques at a state, with the last torques of the law."""
     n = len(q)
-    before = tick_views(own.law, n)
+    run = given.run
     for j in range(n):
-        tau[j] = before.tau[0, j] if before.ticks[0] > 0.0 else np.nan
-    put_driver(given.model, given.model_numbers, given.model_room, q, qd, setup.driver)
-    observe((own.robot, own.robot_numbers), (own.observer, own.forces, own.estimate), time, q, qd,
-            tau, effort, setup.driver)
+        tau[j] = run.tick_tau[0, j] if run.ticks > 0 else np.nan
+    put_driver(given.model, given.model_numbers, given.model_room, q, qd, given.d.tau_driver)
+    observe(own.observer, (own.robot, own.robot_numbers), time, q, qd, tau, effort,
+            given.d.tau_driver)
 
 
 @released
@@ -258,11 +232,10 @@ def put_torques(of_law, memory, states, tau, found, first, last):
     """
     (entry, table, spans), (time, q, qd, unknown) = of_law, states
     given, own = given_in(table), law_in(table)
-    setup = _own_views(block_in(given.integers, given.numbers).own, q.shape[1])
     for i in range(first, last):
         copy_row(spans, memory[i], False)
-        if len(own.forces) > 0:
-            _observe_last(own, given, setup, time[i], q[i], qd[i], unknown, tau[i])
-        found[0, i] = tick_at(entry, table, time[i], q[i], qd[i], tau[i])
-        found[1, i] = np.int64(setup.asks[0])
+        if given.m.observes:
+            _observe_last(own, given, time[i], q[i], qd[i], unknown, tau[i])
+        found[0, i] = tick_at(entry, (table, time[i], q[i], qd[i], tau[i]))
+        found[1, i] = np.int64(given.d.plans)
         copy_row(spans, memory[i], True)

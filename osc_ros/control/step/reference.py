@@ -7,141 +7,89 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, plain, view
-from osc_ros.control.limits.limits import SPEED
+from osc_ros.compile.compiled import inlined
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.posture import posture_acceleration
 from osc_ros.control.tasks.task import Gains
 from osc_ros.dynamics.priority.level_map import subtract_velocity
 from osc_ros.dynamics.priority.priority import forces_for, velocity_wanted
 
-Array = NDArray[np.float64]
-
 PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
-# Time constant [s] with which `Memory.clock[1]` decays after a long interval between two ticks. A
-# loop that was interrupted recently may be interrupted again.
+# Time constant with which `longest_tick` becomes shorter after a long interval between two ticks:
+# a loop that was interrupted recently may be interrupted again [s].
 MEMORY = 5.0
 
 
-class Memory(NamedTuple):
-    """
-    Views into `Reference.numbers`, for k tasks on m links and n joints.
-
-    - motion (3, n): see `Reference`
-    - buffer (n + 12 k,): the previous velocity, then memory for the tasks' velocities
-    - change (n,): change of the velocity by the tasks [rad/s]
-    - rest (n,): zeros, never written
-    - forces (6 m,): forces on the links that would cause `change` if it were an acceleration
-    - rates (k, 7): see `_feedback_rates`
-    - rate (1,): highest rate of the velocity feedback of the tasks [1/s]
-    - clock (2,): time of the last tick [s], and the longest of the latest intervals between ticks
-      [s], which decays at 1 / MEMORY
-
-    """
-
-    motion: Array
-    buffer: Array
-    change: Array
-    rest: Array
-    forces: Array
-    rates: Array
-    rate: Array
-    clock: Array
-
-
 @inlined
-def memory_in(integers, numbers):
-    """Return `Memory`, views into `numbers`; `integers` are those of `Priorities`."""
-    k, m, n = integers[0], integers[1], integers[2]
-    i = 3 * n
-    buffer, i = numbers[i:i + n + 12 * k], i + n + 12 * k
-    change, rest, i = numbers[i:i + n], numbers[i + n:i + 2 * n], i + 2 * n
-    forces, i = numbers[i:i + 6 * m], i + 6 * m
-    return Memory(view(numbers, 0, (3, n)), buffer, change, rest, forces,
-                  view(numbers, i, (k, 7)), numbers[i + 7 * k:i + 7 * k + 1],
-                  numbers[i + 7 * k + 1:i + 7 * k + 3])
-
-
-def reference_size(k: int, m: int, n: int) -> int:
-    """Length of `Reference.numbers`, for k tasks on m links and n joints."""
-    return 6 * n + 12 * k + 6 * m + 7 * k + 3
-
-
-@inlined
-def integrate(at, q, dt, posture, gains, table):
-    """Integrate the nullspace motion in a `Memory` over dt [s]; see `posture_acceleration`."""
-    n, velocity, ticks = len(q), at.motion[0], 0.0 < dt <= PAUSE
-    before = at.buffer[:n]
+def integrate(m, d, q, dt, posture):
+    """Integrate the nullspace motion of the reference over dt [s]; see `posture_acceleration`."""
+    velocity, before, ticks = d.reference[0], d.reference_before, 0.0 < dt <= PAUSE
     if ticks:
-        posture_acceleration(q, velocity, posture, gains, table, before)
-    for j in range(n):
+        posture_acceleration(m, d, q, velocity, posture, before)
+    for j in range(d.n):
         change = dt * before[j] if ticks else 0.0
         before[j] = velocity[j]
         velocity[j] += change
 
 
 @inlined
-def put_forces(at, room, count, J):
+def put_forces(m, d, count):
     """
     Write the forces that set the tasks' velocities to those of their targets.
 
-    The forces (6 m,) on the m links change the velocities of the tasks' coordinates, as if
-    velocities were accelerations. `at` is the `Memory`; `room` and `count` are the memory and the
-    number of the solves, see `Priorities`; J is (6 m, n).
+    They change the velocities of the tasks' coordinates as if velocities were accelerations.
+    `count` is the number of the solves, see `Priorities`.
 
     """
-    velocity, size = at.motion[0], 6 * len(room.rows)
-    n = len(velocity)
-    r, parts = at.buffer[n:n + size], at.buffer[n + size:n + 2 * size]
-    for i in range(len(room.rows)):
-        own, link = 6 * i, 6 * room.at[i]
-        velocity_wanted(room.rows[i], parts, r, own)
+    velocity, r, parts = d.reference[0], d.wanted_rates, d.link_rates
+    for i in range(d.k):
+        link = 6 * m.level_link[i]
+        velocity_wanted(d, i, parts, r)
         for a in range(6):
             parts[a] = 0.0
-            for j in range(n):
-                parts[a] += J[link + a, j] * velocity[j]
-        subtract_velocity(room.rows[i], parts, r, own)
-    forces_for(room, count, r, parts, at.forces)
+            for j in range(d.n):
+                parts[a] += d.J[link + a, j] * velocity[j]
+        subtract_velocity(d, i, parts, r)
+    forces_for(m, d, count, r, parts, d.rate_forces)
 
 
 @inlined
-def note_tick(clock, time):
-    """Record the time [s] of a tick in which the motion was advanced; see `Memory.clock`."""
-    dt = time - clock[0]
+def note_tick(d, time):
+    """Record the time [s] of a tick in which the reference was advanced."""
+    dt = time - d.reference_time
     if 0.0 < dt < np.inf:
         dt = min(dt, PAUSE)
-        clock[1] = max(dt, clock[1] + (dt - clock[1]) * dt / MEMORY)
-    clock[0] = time
+        d.longest_tick = max(dt, d.longest_tick + (dt - d.longest_tick) * dt / MEMORY)
+    d.reference_time = time
 
 
 @inlined
-def put_motion(at, integers, dt, table, mobility):
+def put_motion(m, d, dt, mobility):
     """
-    Add `change` to the reference velocity, clip it to the velocity limits, and differentiate.
+    Add the tasks' change to the reference velocity, clip it to the limits, and differentiate.
 
-    Also write the highest rate of the velocity feedback. `at` is the `Memory`, `mobility`
-    (6 m, 6 m) is Λ⁻¹.
+    Also write the highest rate of the velocity feedback. `mobility` (6 m, 6 m) is Λ⁻¹.
 
     """
-    velocity, acceleration = at.motion[0], at.motion[1]
-    for j in range(len(velocity)):
-        velocity[j] = min(max(velocity[j] + at.change[j], -table[SPEED, j]), table[SPEED, j])
+    velocity, acceleration = d.reference[0], d.reference[1]
+    for j in range(d.n):
+        velocity[j] = min(max(velocity[j] + d.reference_change[j], -d.most_speed[j]),
+                          d.most_speed[j])
         if 0.0 < dt <= PAUSE:
-            acceleration[j] = (velocity[j] - at.buffer[j]) / dt
+            acceleration[j] = (velocity[j] - d.reference_before[j]) / dt
         elif dt != 0.0:
             acceleration[j] = 0.0
-    highest = 0.0
-    for i in range(len(at.rates)):
-        highest = max(highest, at.rates[i, 6])
+    d.highest_rate = 0.0
+    for i in range(d.k):
+        d.highest_rate = max(d.highest_rate, d.feedback_rates[i, 6])
         for a in range(6):
-            spring = 6 * integers[3 + i] + a
-            highest = max(highest, at.rates[i, a] * np.sqrt(mobility[spring, spring]))
-    at.rate[0] = highest
+            spring = 6 * m.level_link[i] + a
+            d.highest_rate = max(
+                d.highest_rate, d.feedback_rates[i, a] * np.sqrt(mobility[spring, spring]))
 
 
 class Reference:
@@ -154,41 +102,27 @@ class Reference:
     its last solve. Only the positions of the measured state are used, in the Jacobian and in the
     posture's error.
 
-    Attributes
-    ----------
-    motion : (3, n) [rad/s], [rad/s²], [N·m]
-        Velocity and acceleration, and the torques of the model for this acceleration at the
-        measured state, including C and G; overwritten at the next tick.
-    numbers : array
-        All numbers of the reference, for kernels: see `Memory`.
-    rates : (k, 7)
-        See `_feedback_rates`; may be changed.
-
     Parameters
     ----------
+    d : record
+        LAW_D of `osc_ros.control.data`.
     levels : sequence of Level
         Highest priority first.
-    integers, numbers : arrays
-        Integers of `Priorities`; zeros of length `reference_size`, to be used as memory.
 
     """
 
-    def __init__(self, levels: Sequence[Level], integers: Array, numbers: Array) -> None:
-        self.numbers = numbers
-        self._memory = Memory(*plain(memory_in)(integers, numbers))
-        self.motion: Array = self._memory.motion
-        self._memory.rates[:] = [_feedback_rates(level) for level in levels]
-        self.rates: Array = self._memory.rates
+    def __init__(self, d: Any, levels: Sequence[Level]) -> None:
+        self._d = d
+        d.feedback_rates[:] = [_feedback_rates(level) for level in levels]
         self.forget()
 
     def forget(self) -> None:
         """Reset the motion to rest."""
-        self.motion[:] = 0.0
-        self._memory.clock[:] = -math.inf, 0.0
+        self._d.reference[:] = 0.0
+        self._d.reference_time, self._d.longest_tick = -math.inf, 0.0
 
     def go_on_as(self, before: Reference) -> None:
-        self.motion[:] = before.motion
-        self._memory.clock[:] = before._memory.clock
+        self._d.take(before._d, ('reference', 'reference_time', 'longest_tick'))
 
 
 def _feedback_rates(level: Level) -> list[float]:

@@ -16,37 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import entry_of, Pointers, tick_at
-from osc_ros.compile.compiled import inlined, kernel, plain, stage, view
-from osc_ros.control.limits.near_rows import is_too_near
-from osc_ros.control.model_error import disturbance
+from osc_ros.compile.compiled import inlined, kernel, stage, view
+from osc_ros.control.data import D, LAW_D, LAW_M, M, PLANS, RUN, WAITS
+from osc_ros.control.limits.near_rows import CLEARANCE, is_too_near
 from osc_ros.control.model_error.command_model import CommandModel, put_driver
-from osc_ros.control.model_error.contact import CONTACT, contact_views, NOT_TOUCHED, touched
-from osc_ros.control.model_error.friction import FrictionInForce
+from osc_ros.control.model_error.contact import CONTACT, NOT_TOUCHED, touched
 from osc_ros.control.model_error.observer import observe
-from osc_ros.control.safety.causes import replaces_law
-from osc_ros.control.safety.safety import (
-    accept,
-    answer,
-    cause_views,
-    ends,
-    fail,
-    load_views,
-    output_views,
-    REJECTED,
-    report_contact,
-    report_too_near,
-    state_views,
-    STOPPED,
-    update,
-)
+from osc_ros.control.safety.causes import replaces_law, report_fault
+from osc_ros.control.safety.safety import accept, answer, ends, fail, REJECTED, STOPPED, update
 from osc_ros.control.safety.sample import CLOCK_STEPS
-from osc_ros.control.safety.tables import PLAN, PLANS, RESULT, SAMPLE, STATE, TORQUE, WAITS
 from osc_ros.control.setpoint.posture import SET_POINT
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
-from osc_ros.control.step import blend
-from osc_ros.control.step.block import block_in, block_of, OWN, views_of
-from osc_ros.control.step.law_memory import LawMemory
-from osc_ros.control.step.law_memory import views as law_views
 from osc_ros.control.step.law_step import law_torque
 from osc_ros.control.step.setup_step import setup_torque
 from osc_ros.control.step.stages import stages_of
@@ -59,18 +39,12 @@ from osc_ros.control.step.tick_arrays import (
     NONE,
     UNOBSERVED,
 )
-from osc_ros.control.tasks.task_numbers import ERROR, SEEN
 from osc_ros.dynamics.algebra.vectors import assign
-from osc_ros.dynamics.priority import level_row, priority
 from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.dynamics.trees.tree_layout import pendulum, PROPAGATED
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-_now_views, _sense_views = SAMPLE.only('now'), SAMPLE.only('now', 'effort')
-_torque_views = TORQUE.views
-_own_views, _blend_views = OWN.only('asks', 'driver'), blend.BLEND.only('weight', 'has_load')
 
 
 @stage
@@ -81,38 +55,31 @@ def _estimate(table):
     Return a code of `osc_ros.control.model_error.contact.touched`.
 
     """
-    given, own, guarded = given_in(table), law_in(table), guarded_in(table)
-    n = int(guarded.plan[0])
-    gate, output, now = (state_views(guarded.state, n), output_views(guarded.state, n),
-                         _sense_views(guarded.sample, n))
-    observe((own.robot, own.robot_numbers), (own.observer, own.forces, own.estimate),
-            gate.time[0], gate.q, gate.qd, output.before, now.effort,
-            _own_views(block_in(given.integers, given.numbers).own, n).driver)
-    found = touched(guarded.contact, own.forces, own.estimate, n)
-    law_views(own.law, n).in_contact[0] = 1.0 if found != NOT_TOUCHED else 0.0
+    given, own, (m, d, contact) = given_in(table), law_in(table), guarded_in(table)
+    observe(own.observer, (own.robot, own.robot_numbers), d.time, d.q, d.qd, d.sent_before,
+            d.sample_effort, given.d.tau_driver)
+    found = touched(contact, own.observer)
+    given.run.in_contact = found != NOT_TOUCHED
     if found != NOT_TOUCHED:
-        report_contact(guarded.plan, guarded.state, now.now[0])
+        report_fault(d, m.contact_watchdog, d.now)
     return found
 
 
 @inlined
-def _sense_first(table, given, own, guarded, n):
+def _sense_first(table, given, own, d, contact):
     """Estimate the external torques, and detect a contact, before the torques of the law."""
-    gate, output, contact = (state_views(guarded.state, n), output_views(guarded.state, n),
-                             contact_views(guarded.contact, n))
-    for i in range(n):
-        output.before[i] = output.tau[i] if output.has_sent[0] > 0.0 else np.nan
-    if len(own.compensation_state) > 0:
-        torque = disturbance.state_views(own.compensation_state, n).torque
-        assign(contact.compensation, torque)
-        assign(load_views(guarded.plan, n).load, torque)
-    put_driver(given.model, given.model_numbers, given.model_room, gate.q, gate.qd,
-               _own_views(block_in(given.integers, given.numbers).own, n).driver)
+    for i in range(d.n):
+        d.sent_before[i] = d.sent[i] if d.has_sent else np.nan
+    if given.m.compensates:
+        assign(contact.compensation, own.compensation.torque)
+        assign(d.load, own.compensation.torque)
+    put_driver(given.model, given.model_numbers, given.model_room, d.q, d.qd,
+               given.d.tau_driver)
     return _estimate(table)
 
 
 @inlined
-def _admit(table, given, own, guarded, n):
+def _admit(table, given, own, m, d, contact):
     """
     Check a state, find the reaction, and return which torques must be sent.
 
@@ -120,35 +87,30 @@ def _admit(table, given, own, guarded, n):
     just ended. 1: those of the law, which must then be computed.
 
     """
-    found, causes = _torque_views(guarded.result, n), cause_views(guarded.state, n)
-    found.touch[0], now = NOT_TOUCHED, _now_views(guarded.sample, n).now[0]
-    if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
-        found.has_changed[0] = 1.0 if update(guarded.plan, guarded.state, now) else 0.0
+    d.touch = NOT_TOUCHED
+    if not accept(m, d):
+        d.has_changed = update(m, d, d.now)
         return REJECTED
-    if contact_views(guarded.contact, n).comes_first[0] > 0.0 and len(own.forces) > 0:
-        found.touch[0] = _sense_first(table, given, own, guarded, n)
-    found.has_changed[0] = 1.0 if update(guarded.plan, guarded.state, now) else 0.0
-    return STOPPED if replaces_law(causes) or causes.stopped[0] > 0.0 else 1
+    if contact.comes_first and given.m.observes:
+        d.touch = _sense_first(table, given, own, d, contact)
+    d.has_changed = update(m, d, d.now)
+    return STOPPED if replaces_law(d) or d.stopped > 0 else 1
 
 
 @inlined
-def _given_for_stop(table, own, n):
+def _given_for_stop(table, given, own):
     """Return the `Given` for a reaction: during a blend of loads, that of the larger weight."""
-    is_old = False
-    if len(own.other) > 0:
-        fading = _blend_views(own.blend, n)
-        is_old = fading.has_load[0] > 0.0 and fading.weight[0] > 0.5
+    is_old = len(own.other) > 0 and given.run.blends_load and given.run.blend_weight > 0.5
     return given_in(own.other if is_old else table)
 
 
 @kernel
 def step(table, tau):
     """
-    Compute the torques for a state under supervision; write them to the result.
+    Compute the torques for a state under supervision; write them to the record D.
 
-    The state is read from the record `sample` of the supervisor. The torques are within all
-    limits; NaN if there are none. The result also gets the pose, error and force of the first
-    task, for a report.
+    The state is the sample of this record. The torques are within all limits; NaN if there are
+    none. The record also gets the pose, error and force of the first task, for a report.
 
     Parameters
     ----------
@@ -168,37 +130,33 @@ def step(table, tau):
         which is a fault, and the torques of a reaction are sent.
 
     """
-    given, own, guarded, n = given_in(table), law_in(table), guarded_in(table), len(tau)
-    parts, now = block_in(given.integers, given.numbers), state_views(guarded.state, n)
-    setup, found = _own_views(parts.own, n), _torque_views(guarded.result, n)
-    before = now.time[0]
-    count = _admit(table, given, own, guarded, n)
+    given, own, (m, d, contact) = given_in(table), law_in(table), guarded_in(table)
+    law, n, before = given.d, d.n, d.time
+    count = _admit(table, given, own, m, d, contact)
     if count > 0:
-        count = tick_at(law_entry_in(table), table, now.time[0], now.q, now.qd, tau)
+        count = tick_at(law_entry_in(table), (table, d.time, d.q, d.qd, tau))
         if count < 0:
-            found.has_changed[0] = 1.0 if fail(guarded.plan, guarded.state, _now_views(
-                guarded.sample, n).now[0]) else found.has_changed[0]
-        elif is_too_near(given.clearance, n):
-            report_too_near(guarded.plan, guarded.state, _now_views(guarded.sample, n).now[0])
-    is_replaced = replaces_law(cause_views(guarded.state, n))
-    found.asks[0] = WAITS if ends(guarded.state, n) else 0.0
+            d.has_changed = fail(m, d, d.now) or d.has_changed
+        elif is_too_near(given.clearance):
+            report_fault(d, m.too_near_watchdog, d.now)
+    is_replaced = replaces_law(d)
+    d.asks = WAITS if ends(d) else 0
     if count == REJECTED and not is_replaced:
         for i in range(n):
-            found.tau[i] = np.nan
+            d.tau[i] = np.nan
         return count
-    of_stop = _given_for_stop(table, own, n)
-    answer(of_stop.model, of_stop.model_numbers, of_stop.model_room, guarded.plan, guarded.state,
-           guarded.result, _now_views(guarded.sample, n).now[0],
+    of_stop = _given_for_stop(table, given, own)
+    answer(of_stop.model, of_stop.model_numbers, of_stop.model_room, m, d, d.now,
            view(tau, 0, (n if count > 0 else 0,)))
-    has_ended = len(own.other) > 0 and _blend_views(own.blend, n).weight[0] == 0.0
+    has_ended = len(own.other) > 0 and given.run.blend_weight == 0.0
     resumes = count == STOPPED and not is_replaced
-    plans = has_ended or count > 0 and setup.asks[0] > 0.0
-    went_back = now.time[0] < before + CLOCK_STEPS[0]
-    waits = resumes or went_back or count < 0 and count != REJECTED or ends(guarded.state, n)
-    found.asks[0] = WAITS if waits else PLANS if plans else 0.0
-    assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
-    assign(found.error, view(parts.tasks, ERROR, (6,)))
-    assign(found.F, priority.first_force(given.integers, parts.solver))
+    plans = has_ended or count > 0 and law.plans
+    went_back = d.time < before + CLOCK_STEPS[0]
+    waits = resumes or went_back or count < 0 and count != REJECTED or ends(d)
+    d.asks = WAITS if waits else PLANS if plans else 0
+    assign(view(d.tip_pose, 0, (16,)), view(law.task_pose, 0, (16,)))
+    assign(d.tip_error, law.task_error[0])
+    assign(d.tip_F, law.level_F[:6])
     return count
 
 
@@ -212,12 +170,11 @@ def sense(table):
     supervisor. If `step` has done this already, nothing is computed.
 
     """
-    own, guarded = law_in(table), guarded_in(table)
-    n = int(guarded.plan[0])
-    if len(own.forces) == 0:
+    guarded = guarded_in(table)
+    if not given_in(table).m.observes:
         return NOT_TOUCHED
-    if contact_views(guarded.contact, n).comes_first[0] > 0.0:
-        return int(_torque_views(guarded.result, n).touch[0])
+    if guarded.contact.comes_first:
+        return guarded.d.touch
     return _estimate(table)
 
 
@@ -246,25 +203,20 @@ def _example() -> tuple[tuple[int, int], Integers, object]:
     exist as long as the table is used.
 
     """
-    x, (integers, numbers) = np.ones(1), block_of([0], 1, 1)
-    parts = views_of(integers, numbers)
-    parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
-    plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
+    x = np.ones(1)
     dynamics, at_rest = Tree(pendulum(), PROPAGATED), SetPointGenerator(np.eye(4))
     model, stages = CommandModel(dynamics.robot), stages_of(dynamics)
-    parts.guides[:] = at_rest.addresses
-    arrays = (*stages.rows, integers, numbers, *model.arrays, NO_INTEGERS, NO_INTEGERS,
-              NONE, NONE, FrictionInForce(1).record, SET_POINT.zeros(1))
+    law_m, law_d, run, m, d = (one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN, M, D))
+    law_m.target_records[:], law_m.turns_with[:], law_d.level_frame[:] = at_rest.addresses, -1, 1.0
+    arrays = (*stages.rows, *model.arrays, NO_INTEGERS, NO_INTEGERS, CLEARANCE.new().words, NONE,
+              SET_POINT.new(n=1).words, law_m.words, law_d.words, run.words)
     setup_torque(Pointers().to(*arrays), 0.0, x, x, x.copy())
-    of_law = (*arrays, *UNOBSERVED, blend.BLEND.zeros(1), NO_INTEGERS,
-              LawMemory(1, np.zeros(3)).record)
+    of_law = *arrays, *UNOBSERVED, NO_INTEGERS
     of_setup = entry_of(setup_torque)
     law_torque(Pointers(of_setup, 0).to(*of_law), 0.0, x, x, x.copy())
     found = of_setup, entry_of(law_torque)
-    records = [table.zeros(1) for table in (PLAN, STATE, SAMPLE, RESULT, CONTACT)]
-    records[0][0] = 1.0  # number of joints in the plan
     pointers = Pointers(*found)
-    table = pointers.to(*of_law, *records)
+    table = pointers.to(*of_law, m.words, d.words, CONTACT.new(n=1).words)
     step(table, x.copy())
     sense(table)
     return found, table, (pointers, dynamics, at_rest, model, stages)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import Integers, Pointers
 from osc_ros.control.model_error.command_model import CommandModel
-from osc_ros.control.model_error.friction import FrictionInForce
 from osc_ros.control.setpoint.posture import PostureSetPoint
 from osc_ros.control.step.setup_step import setup_torque
 from osc_ros.control.step.stages import stages_of
@@ -40,18 +39,20 @@ class Tick:
     Parameters
     ----------
     dynamics : Method
-    block : (array, array)
-        Integers and numbers of the `CompiledLaw`, see `osc_ros.control.step.block`.
     model : CommandModel
     places : arrays
         `gravities` to `obstacles` of `osc_ros.control.step.tick_arrays.Given`.
+    records : arrays
+        Words of the records LAW_M and LAW_D of the law.
 
     """
 
-    def __init__(self, dynamics: Method, block: tuple[NDArray[Any], Array], model: CommandModel,
-                 places: tuple[Integers, Integers, Array, Array]) -> None:
+    def __init__(self, dynamics: Method, model: CommandModel,
+                 places: tuple[Integers, Integers, Array, Array],
+                 records: tuple[Array, Array]) -> None:
         self._stages = stages_of(dynamics)
-        self._arrays = *self._stages.rows, *block, *model.arrays, *places
+        self._arrays = *self._stages.rows, *model.arrays, *places
+        self._records = records
         self._alone = Pointers(*entries())
         # last table with a supervisor, and without: (replaced, records, pointers, table)
         self._made: dict[bool, tuple[object, object, Pointers, Integers]] = {}
@@ -62,29 +63,31 @@ class Tick:
         """Exception of the method at the last torques, if the method is not compiled."""
         return None if self._stages.of_python is None else self._stages.of_python.failure
 
-    def torques(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
-                qd: Array, tau: Array) -> int:
+    def torques(self, run: Any, posture: PostureSetPoint, time: float, q: Array, qd: Array,
+                tau: Array) -> int:
         """Write torques (n,), see `osc_ros.control.step.setup_step.setup_torque`."""
-        return int(setup_torque(self.alone(friction, posture), time, q, qd, tau))
+        return int(setup_torque(self.alone(run, posture), time, q, qd, tau))
 
-    def alone(self, friction: FrictionInForce, posture: PostureSetPoint) -> Integers:
+    def alone(self, run: Any, posture: PostureSetPoint) -> Integers:
         """Return the table of addresses for `osc_ros.control.step.setup_step.setup_torque`."""
-        return self._alone.to(*self._arrays, friction.record, posture.record)
+        return self._alone.to(*self._arrays, posture.record.words, *self._records, run.words)
 
     def table(self, replaced: object, arrays: Arrays, records: tuple[Array, ...] = ()
               ) -> Integers:
         """
         Return the table of addresses for `law_step.law_torque`, or for `step.step`.
 
-        The table is for `step.step` if `records` are the arrays of `Guarded`. `arrays` returns the
-        last two arrays of `Given`, then all of `LawArrays`; `replaced` is the `CompiledLaw` that
-        is being replaced, or None. For each of the two functions the last table is cached, and
-        made again only if `replaced` or `records` is another object than in the last call.
+        The table is for `step.step` if `records` are the arrays of `Guarded`. `arrays` returns
+        posture and run of `Given`, then all of `LawArrays`; `replaced` is the `CompiledLaw`
+        that is being replaced, or None. For each of the two functions the last table is cached,
+        and made again only if `replaced` or `records` is another object than in the last call.
 
         """
         made = self._made.get(bool(records))
         if made is None or replaced is not made[0] or records is not made[1]:
             pointers = Pointers(*entries())  # holds references to the arrays
-            made = replaced, records, pointers, pointers.to(*self._arrays, *arrays(), *records)
+            posture, run, *of_law = arrays()
+            made = replaced, records, pointers, pointers.to(
+                *self._arrays, posture, *self._records, run, *of_law, *records)
             self._made[bool(records)] = made
         return made[3]

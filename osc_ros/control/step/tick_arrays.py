@@ -12,21 +12,27 @@ kernels.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, view, viewing
+from osc_ros.control.data import d_at, law_d_at, law_m_at, m_at, run_at
+from osc_ros.control.limits.near_rows import clearance_at
+from osc_ros.control.model_error.contact import contact_at
+from osc_ros.control.model_error.disturbance import COMPENSATION, compensation_at
+from osc_ros.control.model_error.observer import OBSERVER, observer_at
+from osc_ros.control.setpoint.posture import set_point_at
 from osc_ros.control.step.stages import integers_of, numbers_of, OF_DYNAMICS
 
 Array = NDArray[np.float64]
 
 NONE, NO_INTEGERS = np.zeros(0), np.zeros(0, dtype=np.int64)
-# Empty arrays of `LawArrays`: for a law without compensation, and for one without an observer,
-# which has no compensation either.
-UNCOMPENSATED = NONE, NONE, NONE
-UNOBSERVED = NO_INTEGERS, NONE, NONE, NONE, NONE, *UNCOMPENSATED
+# Arrays of `LawArrays` that are not used: for a law without compensation, and for one without an
+# observer, which has no compensation either.
+UNCOMPENSATED = COMPENSATION.new().words
+UNOBSERVED = NO_INTEGERS, NONE, OBSERVER.new().words, UNCOMPENSATED
 TURNING = 5  # number of integers in a row of `Given.turning`
 
 
@@ -36,29 +42,28 @@ class Given(NamedTuple):
 
     In the table of addresses their rows follow the rows of the dynamics, in this order.
 
-    - integers, numbers: see `osc_ros.control.step.block`
     - model, model_numbers, model_room: see `CommandModel.arrays`
     - gravities (k,): addresses of each copy (3,) of gravity that the compiled law uses
     - turning (k, TURNING): for each task whose frame turns with a link without a task: its index,
       and `osc_ros.dynamics.algebra.kinematics.LinkAxes.addresses`
-    - clearance, obstacles: the first two arrays of `osc_ros.control.limits.near_rows`; empty
-      without a clearance
-    - friction: record of `osc_ros.control.model_error.friction.IN_FORCE`
-    - posture: record of `osc_ros.control.setpoint.posture.SET_POINT`
+    - clearance: record CLEARANCE of `osc_ros.control.limits.near_rows`
+    - obstacles: `osc_ros.collision.obstacles.Obstacles.record`
+    - posture: record SET_POINT of `osc_ros.control.setpoint.posture`
+    - m, d, run: records LAW_M, LAW_D and RUN of `osc_ros.control.data`
 
     """
 
-    integers: Array
-    numbers: Array
     model: Array
     model_numbers: Array
     model_room: Array
     gravities: Array
     turning: Array
-    clearance: Array
+    clearance: Any
     obstacles: Array
-    friction: Array
-    posture: Array
+    posture: Any
+    m: Any
+    d: Any
+    run: Any
 
 
 class LawArrays(NamedTuple):
@@ -67,44 +72,32 @@ class LawArrays(NamedTuple):
 
     In the table of addresses their rows follow the rows of `Given`, in this order.
 
-    - robot, robot_numbers, observer, forces, estimate: integers and numbers of the robot, then
-      records PLAN, STATE and RESULT of `model_error.observer`; empty without an observer
-    - compensation_plan, compensation_state, compensation_result: records of
-      `osc_ros.control.model_error.disturbance`; empty without a compensation
-    - blend: record of `osc_ros.control.step.blend.BLEND`
+    - robot, robot_numbers: integers and numbers of the robot of the observer
+    - observer: record OBSERVER of `model_error.observer`, used if `observes` is set in LAW_M
+    - compensation: record COMPENSATION of `model_error.disturbance`, used if `compensates` is set
     - other (k, 2): table of addresses for the replaced settings; empty if none are being replaced
-    - law: record of `osc_ros.control.step.law_memory.STATE`
 
     """
 
     robot: Array
     robot_numbers: Array
-    observer: Array
-    forces: Array
-    estimate: Array
-    compensation_plan: Array
-    compensation_state: Array
-    compensation_result: Array
-    blend: Array
+    observer: Any
+    compensation: Any
     other: Array
-    law: Array
 
 
 class Guarded(NamedTuple):
     """
-    Arrays of a supervisor.
+    The records of a supervisor, see `osc_ros.control.data`, and its record of contacts.
 
     In the table of addresses their rows follow the rows of `LawArrays`, in this order. `contact`
-    is a record of `osc_ros.control.model_error.contact.CONTACT`; for the others see
-    `osc_ros.control.safety.tables`.
+    is a record CONTACT of `osc_ros.control.model_error.contact`.
 
     """
 
-    plan: Array
-    state: Array
-    sample: Array
-    result: Array
-    contact: Array
+    m: Any
+    d: Any
+    contact: Any
 
 
 _LAW = OF_DYNAMICS + len(Given._fields)
@@ -118,30 +111,28 @@ POSTURE = OF_DYNAMICS + Given._fields.index('posture')
 def given_in(table):
     """Return the `Given` of a table of addresses for `setup_step.setup_torque`."""
     k = OF_DYNAMICS
-    return Given(integers_of(table, k), numbers_of(table, k + 1), integers_of(table, k + 2),
-                 numbers_of(table, k + 3), numbers_of(table, k + 4), integers_of(table, k + 5),
-                 view(integers_of(table, k + 6), 0, (table[k + 6, 1] // TURNING, TURNING)),
-                 numbers_of(table, k + 7), numbers_of(table, k + 8), numbers_of(table, k + 9),
-                 numbers_of(table, k + 10))
+    return Given(integers_of(table, k), numbers_of(table, k + 1), numbers_of(table, k + 2),
+                 integers_of(table, k + 3),
+                 view(integers_of(table, k + 4), 0, (table[k + 4, 1] // TURNING, TURNING)),
+                 clearance_at(table[k + 5, 0]), numbers_of(table, k + 6),
+                 set_point_at(table[k + 7, 0]), law_m_at(table[k + 8, 0]),
+                 law_d_at(table[k + 9, 0]), run_at(table[k + 10, 0]))
 
 
 @viewing
 def law_in(table):
     """Return the `LawArrays` of a table of addresses for `law_step.law_torque`."""
     k = _LAW
-    return LawArrays(integers_of(table, k), numbers_of(table, k + 1), numbers_of(table, k + 2),
-                     numbers_of(table, k + 3), numbers_of(table, k + 4), numbers_of(table, k + 5),
-                     numbers_of(table, k + 6), numbers_of(table, k + 7), numbers_of(table, k + 8),
-                     view(integers_of(table, OTHER), 0, (table[OTHER, 1] // 2, 2)),
-                     numbers_of(table, k + 10))
+    return LawArrays(integers_of(table, k), numbers_of(table, k + 1), observer_at(table[k + 2, 0]),
+                     compensation_at(table[k + 3, 0]),
+                     view(integers_of(table, OTHER), 0, (table[OTHER, 1] // 2, 2)))
 
 
 @viewing
 def guarded_in(table):
-    """Return views of the supervisor's arrays (`Guarded`) from a table of addresses for `step`."""
+    """Return the supervisor's records (`Guarded`) from a table of addresses for `step`."""
     k = _GUARD
-    return Guarded(numbers_of(table, k), numbers_of(table, k + 1), numbers_of(table, k + 2),
-                   numbers_of(table, k + 3), numbers_of(table, k + 4))
+    return Guarded(m_at(table[k, 0]), d_at(table[k + 1, 0]), contact_at(table[k + 2, 0]))
 
 
 @inlined

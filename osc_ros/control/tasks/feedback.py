@@ -10,27 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, part, view
+from osc_ros.compile.compiled import inlined, part
 from osc_ros.control.tasks.kind_table import put_kind
 from osc_ros.control.tasks.pose_error import pose_error as pose_error
-from osc_ros.control.tasks.task_numbers import (
-    ACTIVATION,
-    AXES,
-    axes_of,
-    BOUNDS,
-    COMMANDED,
-    DRAG,
-    GAIN,
-    IS_SPRING,
-    MOVES,
-    put_in_base,
-    SEEN,
-    SEEN_TWIST,
-    SHAPE,
-    TURNS_WITH,
-)
+from osc_ros.control.tasks.task_axes import axes_of, put_in_base
 from osc_ros.dynamics.algebra.spatial import unrotate
-from osc_ros.dynamics.priority import level_row, priority
+from osc_ros.dynamics.priority import priority
 
 Array = NDArray[np.float64]
 
@@ -91,81 +76,60 @@ def put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
 
 
 @inlined
-def _put_spring(row, motion, gains, bounds, u, e, a):
-    """Write SPRING, the force; ROOT and WEIGHT, square roots of stiffness and damping."""
+def _put_spring(m, d, i):
+    """Write force, root and weight of a spring, see `level_slots`; overwrite the acceleration."""
+    u, e, a, bounds = d.level_u[i], d.level_spring[i], d.level_root[i], m.feedback_bounds[i]
     for half in range(2):
         for k in range(3 * half, 3 * half + 3):
             u[k] = a[k]
-            e[k] *= gains[0, k]
-            a[k] = np.sqrt(gains[0, k]) * motion[k]
-            row[level_row.WEIGHT + k] = np.sqrt(2.0 * gains[1, k]) * a[k]
+            e[k] *= d.task_gain[i, k]
+            a[k] = np.sqrt(d.task_gain[i, k]) * m.moves[i, k]
+            d.level_weight[i, k] = np.sqrt(2.0 * d.task_ratio[i, k]) * a[k]
         softer = _scale_to(e, 3 * half, bounds[half])
         for k in range(3 * half, 3 * half + 3):
             e[k] *= softer
 
 
 @inlined
-def _put_row(task, pose, twist, row):
-    """
-    Fill a task's row (WIDTH,) of `Priorities`, and write errors and commands to `task`.
-
-    `pose` (4, 4) and `twist` (6,) are those of the link.
-
-    """
-    shape = view(task, SHAPE, (6, 6))
-    motion, drag, gains, bounds = shape[MOVES], shape[DRAG], shape[GAIN:BOUNDS], shape[BOUNDS]
-    share = put_kind(task, pose, twist, row)
-    R = axes_of(task)
-    for i in range(9):
-        row[level_row.FRAME + i] = R[i]
-    for i in range(6):
-        row[level_row.ACTIVATION + i] = share * shape[ACTIVATION, i]
-    u, e = row[level_row.U:level_row.U + 6], row[level_row.SPRING:level_row.SPRING + 6]
-    rate = row[level_row.RATE:level_row.RATE + 6]
-    a = row[level_row.ROOT:level_row.ROOT + 6]  # overwritten below
-    if task[IS_SPRING] != 0.0:
-        _put_spring(row, motion, gains, bounds, u, e, a)
+def _put_level(m, d, i):
+    """Write the commands of level i of `Priorities`, error and command of task i."""
+    share, R, twist = put_kind(m, d, i), axes_of(d, i), d.task_twist[i]
+    u, e, rate = d.level_u[i], d.level_spring[i], d.level_rate[i]
+    for k in range(9):
+        d.level_frame[i, k] = R[k]
+    for k in range(6):
+        d.level_activation[i, k] = share * d.activation[i, k]
+    a = d.level_root[i]  # overwritten below
+    if m.is_spring[i] != 0:
+        _put_spring(m, d, i)
     else:
-        put_feedback(e, rate, a, gains[0], gains[1], bounds[:2], bounds[2:], u)
+        bounds = m.feedback_bounds[i]
+        put_feedback(e, rate, a, d.task_gain[i], d.task_ratio[i], bounds[:2], bounds[2:], u)
         for k in range(6):
             e[k] = a[k] = 0.0
     for half in range(0, 6, 3):
         v = unrotate(R, (twist[half], twist[half + 1], twist[half + 2]))
-        for i in range(3):
-            u[half + i] -= drag[half + i] * v[i]
-    put_in_base(R, u, task[COMMANDED:SEEN])
+        for k in range(3):
+            u[half + k] -= d.task_drag[i, half + k] * v[k]
+    put_in_base(R, u, d.task_u[i])
 
 
 @part
-def put_task_forces(integers, numbers, tasks, links, damping):
+def put_task_forces(m, d, links):
     """
-    Write the forces of all tasks on their links, by priority, to the arrays of `Priorities`.
+    Write the forces of all tasks on their links, by priority; return the number of solves.
 
-    Returns the number of solves.
-
-    Parameters
-    ----------
-    integers, numbers : `Priorities.arrays`
-        The caller must have set WRENCH and FASTEST in the rows of `Priorities`.
-    tasks : (k, TASK_WIDTH), written
-        A row per task: see `osc_ros.control.tasks.task_numbers`.
-    links : Links
-    damping : (3,)
-        `length`, `low` and `high` of `SingularityDamping`.
+    The caller must have set `level_wrench` and `level_fastest`.
 
     """
-    room = priority.room_of(integers, numbers)
-    for k in range(len(tasks)):
-        task, link = tasks[k], room.at[k]
-        pose, twist = links.poses[link], links.twists[6 * link:6 * link + 6]
-        source = int(task[TURNS_WITH])
+    for i in range(d.k):
+        link, source = m.level_link[i], m.turns_with[i]
         if source >= 0:
-            for i in range(9):
-                task[AXES + i] = links.poses[source, i // 3, i % 3]
-        for i in range(16):
-            task[SEEN + i] = pose[i // 4, i % 4]
-        for i in range(6):
-            task[SEEN_TWIST + i] = twist[i]
-        _put_row(task, pose, twist, room.rows[k])
-    return priority.put_solution(integers, numbers, links.J, links.Lambda_inv, links.a0,
-                                 damping[0], damping[1], damping[2])
+            for k in range(9):
+                d.task_axes[i, k] = links.poses[source, k // 3, k % 3]
+        for k in range(16):
+            d.task_pose[i, k // 4, k % 4] = links.poses[link, k // 4, k % 4]
+        for k in range(6):
+            d.task_twist[i, k] = links.twists[6 * link + k]
+        _put_level(m, d, i)
+    return priority.put_solution(m, d, links.J, links.Lambda_inv, links.a0)

@@ -18,16 +18,15 @@ compensation of friction dissipate or store energy, so the arm is passive at the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.compiled import inlined, stage
-from osc_ros.compile.record import Recorded, Slot, Table
 from osc_ros.control.tasks.bandwidth import largest_damping_rate, largest_natural_frequency
 from osc_ros.control.tasks.task import Gains, Task
-from osc_ros.control.tasks.task_numbers import axes_of
+from osc_ros.control.tasks.task_axes import axes_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -44,32 +43,6 @@ DAMPER, BRAKE = 0.4, 0.6
 # measured velocity is the only sign of the direction in which a hand pushes [rad/s, m/s].
 SLIDING = 0.1
 
-PLAN = Table(
-    'FreeDrivePlan',
-    Slot('is_active', (1,), '', '1 if the settings have a free drive'),
-    Slot('damping', (2,), 'N·m·s/rad, N·s/m', 'damper between tip and base'),
-    Slot('rate', (1,), '1/s', 'rate at which the velocities of the joints decay'),
-    Slot('speed', (2,), 'rad/s, m/s', 'speed of the tip above which this rate rises'),
-    Slot('slow', ('n',), 's/rad, s/m', 'inverse of the speed of each joint above which it rises'),
-    Slot('wall', (1,), 'N/m', 'stiffness of the walls'),
-    Slot('depth', (1,), 'm', 'distance before the walls at which they begin to push'),
-    Slot('box', (2, 3), 'm', 'the walls: lowest and highest position of the tip'),
-    Slot('is_free', (6,), '', '1 for free axes, in the frame of the first task'),
-    Slot('friction', (1,), '', 'share of the friction that is compensated'))
-
-STATE = Table(
-    'FreeDriveState',
-    Slot('largest_rate', (1,), '1/s', 'largest stable damping rate'),
-    Slot('largest_damper', (1,), '1/s', 'largest rate of each damper of the tip'),
-    Slot('stiffest_wall', (1,), 'rad²/s²', 'largest square of the natural frequency of a wall'),
-    Slot('edges', (2, 3), 'm', 'positions where the walls begin: `depth` before the box, or where '
-         'the tip was if it began behind them; they only move inward, to that place'),
-    Slot('wrench', (6,), 'N·m, N', 'wrench of damper and walls on the tip, base axes'),
-    Slot('rate', (1,), '1/s', 'damping rate of the joints'),
-    Slot('acceleration', (6,), 'rad/s², m/s²', 'acceleration of the tip if no hand pushes'))
-
-_plan_views, _state_views = PLAN.views, STATE.views
-PLAN_WITHOUT = PLAN.size(0)  # length of a plan without joints
 REFUSAL = ('the arm is in free drive and follows the hand: accepted again after ~/free_drive with '
            'data: false (without ROS: `Law.change` to settings without `free`)')
 
@@ -160,148 +133,119 @@ class FreeDrive:
 
 
 @inlined
-def guides(plan):
-    """Whether a record of PLAN belongs to a free drive."""
-    return plan[0] > 0.0
-
-
-@inlined
-def _put_force(plan, at, pose, twist, mobility, axes):
-    """Write the wrench of damper and walls; move `edges`, where the walls begin, see STATE."""
-    F = at.wrench
+def _put_force(m, d, pose, twist, mobility, axes):
+    """Write the wrench of damper and walls; move `wall_edges`, where the walls begin."""
+    F = d.hand_wrench
     for half in range(2):
         total = 0.0
         for i in range(3 * half, 3 * half + 3):
             total += mobility[i, i]
-        damper, stiff = plan.damping[half], plan.wall[0]
-        if total * damper > at.largest_damper[0]:
-            damper = at.largest_damper[0] / total
+        damper, stiff = m.hand_damping[half], m.wall_stiffness
+        if total * damper > d.largest_damper:
+            damper = d.largest_damper / total
         for i in range(3 * half, 3 * half + 3):
             F[i] = -damper * twist[i]
-        if total * stiff > at.stiffest_wall[0]:
-            stiff = at.stiffest_wall[0] / total
+        if total * stiff > d.stiffest_wall:
+            stiff = d.stiffest_wall / total
+    edges = d.wall_edges
     for i in range(3):
-        p, depth = pose[i, 3], plan.depth[0]
-        at.edges[0, i] = max(at.edges[0, i], min(plan.box[0, i] + depth, p))
-        at.edges[1, i] = min(at.edges[1, i], max(plan.box[1, i] - depth, p))
-        F[3 + i] += stiff * (min(max(at.edges[0, i] - p, 0.0), 2.0 * depth)
-                             - min(max(p - at.edges[1, i], 0.0), 2.0 * depth))
+        p, depth = pose[i, 3], m.wall_depth
+        edges[0, i] = max(edges[0, i], min(m.wall_box[0, i] + depth, p))
+        edges[1, i] = min(edges[1, i], max(m.wall_box[1, i] - depth, p))
+        F[3 + i] += stiff * (min(max(edges[0, i] - p, 0.0), 2.0 * depth)
+                             - min(max(p - edges[1, i], 0.0), 2.0 * depth))
     for half in range(0, 6, 3):
         x, y, z = F[half], F[half + 1], F[half + 2]
         F[half] = F[half + 1] = F[half + 2] = 0.0
         for k in range(3):
-            along = plan.is_free[half + k] * (axes[k] * x + axes[3 + k] * y + axes[6 + k] * z)
+            along = m.hand_axes[half + k] * (axes[k] * x + axes[3 + k] * y + axes[6 + k] * z)
             for i in range(3):
                 F[half + i] += axes[3 * i + k] * along
 
 
 @stage
-def guide(plan, state, link, links, task, F):
-    """
-    Write the wrench of damper and walls on the tip, and add it to the forces F.
-
-    Parameters
-    ----------
-    plan, state : (…), (…)
-        Records of PLAN and STATE.
-    link : int
-        Index of the tip among the links.
-    links : osc_ros.control.tasks.feedback.Links
-    task : (TASK_WIDTH,)
-        Row of the first task, see `osc_ros.control.tasks.task_numbers`.
-    F : (6 m,), changed
-        Forces of the tasks.
-
-    """
-    n, own, mobility = len(plan) - PLAN_WITHOUT, 6 * link, links.Lambda_inv
-    settings, at = _plan_views(plan, n), _state_views(state, n)
-    _put_force(settings, at, links.poses[link], links.twists[own:own + 6],
-               mobility[own:own + 6, own:own + 6], axes_of(task))
+def guide(m, d, links):
+    """Write the wrench of damper and walls on the tip, and add it to the forces on the links."""
+    link, mobility, F = m.level_link[0], links.Lambda_inv, d.link_F
+    own = 6 * link
+    _put_force(m, d, links.poses[link], links.twists[own:own + 6],
+               mobility[own:own + 6, own:own + 6], axes_of(d, 0))
     for i in range(6):
-        F[own + i] += at.wrench[i]
+        F[own + i] += d.hand_wrench[i]
     for i in range(6):
-        at.acceleration[i] = links.a0[own + i]
+        d.hand_acceleration[i] = links.a0[own + i]
         for j in range(len(F)):
-            at.acceleration[i] += mobility[own + i, j] * F[j]
+            d.hand_acceleration[i] += mobility[own + i, j] * F[j]
 
 
 @inlined
-def damping_rate(plan, state, qd, J):
+def put_damping(m, d, qd):
     """
-    Damping rate c of the joints [1/s], which rises above the speed limit.
+    Replace the posture by damping: its rate rises above the speed limit.
 
     Above the limit c v = rate · v + brake · (v - speed), so a force F on a mass m moves it no
-    faster than speed + F / (m · brake). `plan` and `state` are records of PLAN and STATE, J (6, n)
-    is the Jacobian of the tip.
+    faster than speed + F / (m · brake). The brake comes into force with `guided`, the share of the
+    rules of free drive, so joints that are fast when free drive begins are slowed gradually.
 
     """
-    n, fastest = len(qd), 0.0
-    settings, at = _plan_views(plan, n), _state_views(state, n)
-    for k in range(n):
-        fastest = max(fastest, np.abs(qd[k] * settings.slow[k]))
+    fastest, first = 0.0, 6 * m.level_link[0]
+    for k in range(d.n):
+        fastest = max(fastest, np.abs(qd[k] * m.hand_slow[k]))
     for half in range(2):
         square = 0.0
         for i in range(3 * half, 3 * half + 3):
             along = 0.0
-            for k in range(n):
-                along += J[i, k] * qd[k]
+            for k in range(d.n):
+                along += d.J[first + i, k] * qd[k]
             square += along * along
-        fastest = max(fastest, np.sqrt(square) / settings.speed[half])
-    least, most = min(settings.rate[0], at.largest_rate[0]), BRAKE * at.largest_rate[0]
-    at.rate[0] = least if fastest <= 1.0 else (
-        least + max(most - least, 0.0) * (1.0 - 1.0 / fastest))
-    return at.rate[0]
+        fastest = max(fastest, np.sqrt(square) / m.hand_speed[half])
+    least, most = min(m.hand_rate, d.largest_rate), BRAKE * d.largest_rate
+    d.posture_frequency = 0.0
+    d.posture_rate = least if fastest <= 1.0 else (
+        least + d.guided * max(most - least, 0.0) * (1.0 - 1.0 / fastest))
 
 
 @inlined
-def put_friction(plan, qd, friction, torque):
+def put_friction(m, d, qd, friction):
     """Write the torques that compensate a fraction of the friction (2, n) at qd (n,) [N·m]."""
-    settings = _plan_views(plan, len(qd))
-    for i in range(len(qd)):
-        torque[i] = settings.friction[0] * (
+    for i in range(d.n):
+        d.tau_friction[i] = m.hand_friction * (
             friction[0, i] * np.tanh(qd[i] / SLIDING) + friction[1, i] * qd[i])
 
 
-class Guidance(Recorded):
+class Guidance:
     """
-    The records from which kernels compute a free drive at every tick.
+    A free drive: its settings and gains in the records LAW_M and LAW_D.
 
-    `box` (2, 3) is the workspace of the tip, base frame [m]; for `records` see `Recorded`.
+    `box` (2, 3) has the lowest and the highest position of the tip, base frame [m].
 
     """
 
-    TABLES = PLAN, STATE
-
-    def __init__(self, drive: FreeDrive, robot: Robot, box: Array,
-                 records: tuple[Array, ...] | None = None) -> None:
-        super().__init__(robot.n, records)
-        plan, state = self.views
-        plan.is_active[0], plan.damping[:], plan.wall[0], plan.depth[0] = (
-            1.0, drive.damping, drive.wall, drive.depth)
-        plan.box[:], plan.is_free[:] = box, [axis == FREE for axis in drive.axes]
-        plan.rate[0], plan.speed[:], plan.friction[0] = drive.rate, drive.speed, drive.friction
-        plan.slow[:] = 1.0 / np.where(robot.prismatic, drive.speed[1], drive.speed[0])
-        state.rate[0] = drive.rate
+    def __init__(self, drive: FreeDrive, robot: Robot, box: Array, m: Any, d: Any) -> None:
+        self._d = d
+        m.hand_damping[:], m.wall_stiffness, m.wall_depth = drive.damping, drive.wall, drive.depth
+        m.wall_box[:], m.hand_axes[:] = box, [axis == FREE for axis in drive.axes]
+        m.hand_rate, m.hand_speed[:], m.hand_friction = drive.rate, drive.speed, drive.friction
+        m.hand_slow[:] = 1.0 / np.where(robot.prismatic, drive.speed[1], drive.speed[0])
         self.limit_gains(1e-3)
         self.forget()
 
     @property
     def wrench(self) -> Array:
         """Wrench (6,) of damper and walls on the tip at the last tick, base axes [N·m, N]."""
-        return np.asarray(self.views[1].wrench)
+        return np.asarray(self._d.hand_wrench)
 
     @property
     def acceleration(self) -> Array:
         """Acceleration (6,) of the tip at the last tick without a hand's force [rad/s², m/s²]."""
-        return np.asarray(self.views[1].acceleration)
+        return np.asarray(self._d.hand_acceleration)
 
     def limit_gains(self, period: float) -> None:
         """Set the largest stable gains for this period of the states [s]."""
-        state = self.views[1]
-        state.largest_rate[0] = largest_damping_rate(period)
-        state.largest_damper[0] = 0.5 * DAMPER * state.largest_rate[0]
-        state.stiffest_wall[0] = largest_natural_frequency(1.0, period) ** 2
+        self._d.largest_rate = largest_damping_rate(period)
+        self._d.largest_damper = 0.5 * DAMPER * self._d.largest_rate
+        self._d.stiffest_wall = largest_natural_frequency(1.0, period) ** 2
 
     def forget(self) -> None:
         """Reset the walls; the next tick places them again."""
-        self.views[1].edges[:] = [[-np.inf], [np.inf]]
+        self._d.wall_edges[:] = [[-np.inf], [np.inf]]

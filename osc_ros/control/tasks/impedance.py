@@ -33,12 +33,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.compiled import inlined
-from osc_ros.compile.record import Slot
+from osc_ros.control.data import IMPEDANCE, RATIOS
 from osc_ros.control.tasks.bandwidth import largest_natural_frequency
-from osc_ros.control.tasks.task_numbers import AXES, GAIN, MOVES, RATIO, SHAPE
 from osc_ros.dynamics.algebra.fade import LONGEST_TICK, SETTLED, smoothed
 from osc_ros.dynamics.algebra.vectors import interval_of
-from osc_ros.dynamics.priority import level_row
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -47,28 +45,8 @@ SOFTEST, STIFFEST = 1e-3, 1e6  # range of the stiffness; 0 is replaced by SOFTES
 LEAST_RATIO, LARGEST_RATIO = 1e-2, 1e2  # range of a damping ratio
 STORED = 0.9  # fraction of the dissipated energy that is stored in the tank
 VALVE = 0.25  # fraction of the capacity below which the valve closes
-RATIOS = 100  # number of damping ratios in the table `carried`
-STIFFNESS, DAMPING_RATIO, WRENCH = range(3)  # rows of a 3 × 6 slot
-TANK, ADDED, FREED, DISSIPATED, CARRIED = range(5)  # entries of the slot `energy`
-
-# slots of the plan and of the state of a task, see `osc_ros.control.tasks.task_reference`
-COMMANDED = (
-    Slot('is_commanded', (1,), '', '1 if an impedance was commanded'),
-    Slot('impedance', (3, 6), 'N·m/rad, N/m; –; N·m, N', 'commanded stiffness, damping ratio and '
-         'feedforward wrench, axes of the task'),
-    Slot('stamp', (1,), 's', 'latest stamp of the commands'),
-    Slot('change_time', (1,), 's', 'time after which 1 % of a step of the impedance remains'),
-    Slot('capacity', (1,), 'J', 'capacity of the energy tank; infinite: no limit'),
-    Slot('carried', (2, RATIOS), '–; –', 'damping ratios, and for each the largest stable product '
-         'of natural frequency and period'))
-IN_FORCE = (
-    Slot('first', (3, 6), 'N·m/rad, N/m; –; N·m, N', 'impedance behind the first filter'),
-    Slot('now', (3, 6), 'N·m/rad, N/m; –; N·m, N', 'impedance in force'),
-    Slot('before', (6,), 'N·m/rad, N/m', 'stiffness in force at the tick before'),
-    Slot('energy', (5,), 'J; the last: –', 'energy in the tank, added by rises of the stiffness, '
-         'freed by falls, dissipated; share of the commanded stiffness that the loop can carry'),
-    Slot('impedance_time', (1,), 's', 'time of the last tick of the impedance; -infinite before '
-         'the first'))
+STIFFNESS, DAMPING_RATIO, WRENCH = range(3)  # rows of an impedance (3, 6)
+TANK, ADDED, FREED, DISSIPATED, CARRIED = range(5)  # entries of `energy`
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,14 +98,14 @@ class Impedance:
 
 
 @inlined
-def _carried_at(plan, ratio):
+def _carried_at(table, ratio):
     """
-    Interpolate the largest stable ω T for a damping ratio, from the slot `carried` of the plan.
+    Interpolate the largest stable ω T for a damping ratio, from a row of `carried`.
 
     ω is a natural frequency [rad/s], T the control period [s].
 
     """
-    x, y = plan.carried[0], plan.carried[1]
+    x, y = table[0], table[1]
     if ratio >= x[-1]:
         return y[-1]
     k = interval_of(x, ratio)
@@ -135,30 +113,29 @@ def _carried_at(plan, ratio):
 
 
 @inlined
-def _fastest(plan, state, period):
-    """Square of the largest stable natural frequency [1/s²]."""
-    least, most = np.inf, 0.0
-    for ratio in state.now[DAMPING_RATIO]:
+def _fastest(m, d, i):
+    """Square of the largest stable natural frequency of task i [1/s²]."""
+    least, most, period = np.inf, 0.0, m.period_stretch * d.gain_period
+    for ratio in d.impedance[i, DAMPING_RATIO]:
         least, most = min(least, ratio), max(most, ratio)
     # with a growing ratio the product rises to a maximum and then falls, so its least value within
     # a range of ratios is at one of the two ends
-    product = min(_carried_at(plan, least), _carried_at(plan, most))
+    product = min(_carried_at(d.carried[i], least), _carried_at(d.carried[i], most))
     return (product / period) ** 2 if period > 0.0 else np.inf
 
 
 @inlined
-def _mobility_along(task, mobility, link, i):
-    """Mobility of a link, whose block of Λ⁻¹ begins at row `link`, along an axis of motion."""
-    half, k, along = link + 3 * (i // 3), i % 3, 0.0
+def _mobility_along(m, d, i, mobility, axis):
+    """Mobility of the link of task i along an axis of motion."""
+    half, k, along, R = 6 * m.level_link[i] + 3 * (axis // 3), axis % 3, 0.0, d.task_axes[i]
     for a in range(3):
         for b in range(3):
-            along += (task[AXES + 3 * a + k] * mobility[half + a, half + b]
-                      * task[AXES + 3 * b + k])
-    return task[SHAPE + 6 * MOVES + i] * along
+            along += R[3 * a + k] * mobility[half + a, half + b] * R[3 * b + k]
+    return m.moves[i, axis] * along
 
 
 @inlined
-def _find_shares(plan, state, task, mobility, link, fastest):
+def _find_shares(m, d, i, mobility, fastest):
     """
     Return the stable fractions of the commanded stiffness for rotation and for translation.
 
@@ -168,13 +145,13 @@ def _find_shares(plan, state, task, mobility, link, fastest):
 
     """
     turning = moving = least = 0.0
-    for i in range(6):
-        along = _mobility_along(task, mobility, link, i)
-        least += state.now[STIFFNESS, i] * along
-        if i < 3:
-            turning += plan.impedance[STIFFNESS, i] * along
+    for axis in range(6):
+        along = _mobility_along(m, d, i, mobility, axis)
+        least += d.impedance[i, STIFFNESS, axis] * along
+        if axis < 3:
+            turning += d.wanted_impedance[i, STIFFNESS, axis] * along
         else:
-            moving += plan.impedance[STIFFNESS, i] * along
+            moving += d.wanted_impedance[i, STIFFNESS, axis] * along
     for_turning, for_moving = 1.0, 1.0
     if turning + moving > fastest:
         if turning > 0.5 * fastest:
@@ -185,43 +162,45 @@ def _find_shares(plan, state, task, mobility, link, fastest):
 
 
 @inlined
-def _dissipation(row, least, fastest):
+def _dissipation(d, i, least, fastest):
     """
-    Lower bound of the power that the damper dissipates [W].
+    Lower bound of the power that the damper of task i dissipates [W].
 
     The damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S; its squared natural frequencies a are at most
     `least` [1/s²].
 
     """
     power = 0.0
-    for i in range(6):
-        power += (row[level_row.WEIGHT + i] * row[level_row.RATE + i]) ** 2
+    for a in range(6):
+        power += (d.level_weight[i, a] * d.level_rate[i, a]) ** 2
     return power * min(1.0, np.sqrt(fastest / least)) / np.sqrt(least) if least > 0.0 else power
 
 
 @inlined
-def _filter(plan, state, for_turning, for_moving, dt):
-    pace = SETTLED / plan.change_time[0]
-    decay = np.exp(-pace * dt)
-    for i in range(6):
-        state.before[i] = state.now[STIFFNESS, i]
+def _filter(d, i, for_turning, for_moving, dt):
+    pace = SETTLED / d.impedance_ramp[i]
+    decay, wanted, first, now = (
+        np.exp(-pace * dt), d.wanted_impedance[i], d.first_impedance[i], d.impedance[i])
+    for a in range(6):
+        d.last_stiffness[i, a] = now[STIFFNESS, a]
         for r in range(3):
-            goal = plan.impedance[r, i]
+            goal = wanted[r, a]
             if r == STIFFNESS:
-                goal = max(goal * (for_turning if i < 3 else for_moving), SOFTEST)
-            away = state.first[r, i] - goal
-            state.first[r, i] = goal + decay * away
-            state.now[r, i] = goal + decay * (state.now[r, i] - goal + pace * dt * away)
+                goal = max(goal * (for_turning if a < 3 else for_moving), SOFTEST)
+            away = first[r, a] - goal
+            first[r, a] = goal + decay * away
+            now[r, a] = goal + decay * (now[r, a] - goal + pace * dt * away)
 
 
 @inlined
-def _pay(plan, state, task, row, dissipated, dt):
+def _pay(m, d, i, dissipated, dt):
     """Take the energy for rises of the stiffness from the tank; reduce rises if it is too low."""
-    energy, capacity, cost, freed = state.energy, plan.capacity[0], 0.0, 0.0
-    for i in range(6):
-        e = row[level_row.SPRING + i] / state.before[i]
-        ahead = e + dt * row[level_row.RATE + i]
-        rise = 0.5 * task[SHAPE + 6 * MOVES + i] * (state.now[STIFFNESS, i] - state.before[i])
+    energy, capacity, cost, freed = d.energy[i], d.tank_capacity[i], 0.0, 0.0
+    now, before = d.impedance[i, STIFFNESS], d.last_stiffness[i]
+    for a in range(6):
+        e = d.level_spring[i, a] / before[a]
+        ahead = e + dt * d.level_rate[i, a]
+        rise = 0.5 * m.moves[i, a] * (now[a] - before[a])
         if rise > 0.0:
             cost += rise * max(e * e, ahead * ahead)
         else:
@@ -235,38 +214,36 @@ def _pay(plan, state, task, row, dissipated, dt):
     if capacity < np.inf:
         energy[TANK] -= share * cost
     energy[ADDED] += share * cost
-    for i in range(6):
-        rise = state.now[STIFFNESS, i] - state.before[i]
+    for a in range(6):
+        rise = now[a] - before[a]
         if rise > 0.0:
-            state.now[STIFFNESS, i] = state.before[i] + share * rise
+            now[a] = before[a] + share * rise
 
 
 @inlined
-def advance(plan, state, task, row, mobility, link, time, period):
+def advance(m, d, i, mobility, time):
     """
-    Advance the impedance to a time [s], and write it to the rows of the task.
+    Advance the impedance of task i to a time [s], and write its gains and wrench.
 
-    `plan` and `state` are views of the task's records. `task` (TASK_WIDTH,) and `row` (WIDTH,),
-    its rows of numbers and of `Priorities` of the last tick, are changed. `mobility` (6 m, 6 m) is
-    Λ⁻¹ of the links in base axes; the block of the task's link begins at row `link`. The gains are
-    bounded for `period` [s].
+    Error and rate are those of the last tick, as is `mobility` (6 m, 6 m), Λ⁻¹ of the links in
+    base axes.
 
     """
-    dt = min(max(time - state.impedance_time[0], 0.0), LONGEST_TICK)
-    if state.impedance_time[0] == -np.inf:
+    dt = min(max(time - d.impedance_time[i], 0.0), LONGEST_TICK)
+    if d.impedance_time[i] == -np.inf:
         dt = 0.0
-    state.impedance_time[0] = time
-    fastest = _fastest(plan, state, period)
-    row[level_row.FASTEST] = fastest
-    for_turning, for_moving, least = _find_shares(plan, state, task, mobility, link, fastest)
-    state.energy[CARRIED] = min(for_turning, for_moving)
-    dissipated = _dissipation(row, least, fastest) * dt
-    _filter(plan, state, for_turning, for_moving, dt)
-    _pay(plan, state, task, row, dissipated, dt)
-    for i in range(6):
-        task[SHAPE + 6 * GAIN + i] = state.now[STIFFNESS, i]
-        task[SHAPE + 6 * RATIO + i] = state.now[DAMPING_RATIO, i]
-        row[level_row.WRENCH + i] = task[SHAPE + 6 * MOVES + i] * state.now[WRENCH, i]
+    d.impedance_time[i] = time
+    fastest = _fastest(m, d, i)
+    d.level_fastest[i] = fastest
+    for_turning, for_moving, least = _find_shares(m, d, i, mobility, fastest)
+    d.energy[i, CARRIED] = min(for_turning, for_moving)
+    dissipated = _dissipation(d, i, least, fastest) * dt
+    _filter(d, i, for_turning, for_moving, dt)
+    _pay(m, d, i, dissipated, dt)
+    for a in range(6):
+        d.task_gain[i, a] = d.impedance[i, STIFFNESS, a]
+        d.task_ratio[i, a] = d.impedance[i, DAMPING_RATIO, a]
+        d.level_wrench[i, a] = m.moves[i, a] * d.impedance[i, WRENCH, a]
 
 
 @cache
@@ -283,15 +260,10 @@ def carried() -> Array:
 
 
 class VariableImpedance:
-    """
-    The impedance in force of one task: commands and reports.
+    """The impedance in force of task i: commands and reports; `d` is the record LAW_D."""
 
-    `plan` and `state` are views of the task's records, see `osc_ros.control.tasks.task_reference`.
-
-    """
-
-    def __init__(self, plan: Any, state: Any) -> None:
-        self._plan, self._state = plan, state
+    def __init__(self, d: Any, i: int) -> None:
+        self._d, self._i = d, i
 
     def begin(self, stiffness: Array, damping_ratio: Array, change_time: float, capacity: float
               ) -> None:
@@ -302,59 +274,57 @@ class VariableImpedance:
         infinite: the stiffness follows every command.
 
         """
-        plan, state = self._plan, self._state
-        plan.impedance[:] = np.maximum(stiffness, SOFTEST), damping_ratio, np.zeros(6)
-        plan.stamp[0], plan.carried[:] = -np.inf, carried()
-        state.first[:] = state.now[:] = plan.impedance
-        state.energy[:] = capacity, 0.0, 0.0, 0.0, 1.0
-        state.impedance_time[0] = -np.inf
-        plan.is_commanded[0], plan.change_time[0], plan.capacity[0] = 1.0, change_time, capacity
+        d, i = self._d, self._i
+        d.wanted_impedance[i] = np.maximum(stiffness, SOFTEST), damping_ratio, np.zeros(6)
+        d.impedance_stamp[i], d.carried[i] = -np.inf, carried()
+        d.first_impedance[i] = d.impedance[i] = d.wanted_impedance[i]
+        d.energy[i] = capacity, 0.0, 0.0, 0.0, 1.0
+        d.impedance_time[i] = -np.inf
+        d.is_commanded[i], d.impedance_ramp[i], d.tank_capacity[i] = True, change_time, capacity
 
     def go_on_as(self, before: VariableImpedance, change_time: float, capacity: float) -> None:
         """Copy `before`, with another change time and capacity; a full tank stays full."""
-        for slot in COMMANDED:
-            getattr(self._plan, slot.name)[:] = getattr(before._plan, slot.name)
-        for slot in IN_FORCE:
-            getattr(self._state, slot.name)[:] = getattr(before._state, slot.name)
-        plan, energy = self._plan, self.energy
-        if capacity != plan.capacity[0]:
-            was_full = energy[TANK] == plan.capacity[0]
-            energy[TANK] = capacity if was_full else min(energy[TANK], capacity)
-        plan.change_time[0], plan.capacity[0] = change_time, capacity
+        d, i = self._d, self._i
+        for slot in IMPEDANCE:
+            getattr(d, slot.name)[i] = getattr(before._d, slot.name)[before._i]
+        if capacity != d.tank_capacity[i]:
+            was_full = self.energy[TANK] == d.tank_capacity[i]
+            self.energy[TANK] = capacity if was_full else min(self.energy[TANK], capacity)
+        d.impedance_ramp[i], d.tank_capacity[i] = change_time, capacity
 
     def end(self) -> None:
         """Return to the gains of the settings."""
-        self._plan.is_commanded[0] = 0.0
+        self._d.is_commanded[self._i] = False
 
     @property
     def wanted(self) -> Array:
         """Commanded stiffness, damping ratio and wrench (3, 6)."""
-        return np.asarray(self._plan.impedance)
+        return np.asarray(self._d.wanted_impedance[self._i])
 
     @property
     def now(self) -> Array:
         """Stiffness, damping ratio and wrench in force (3, 6)."""
-        return np.asarray(self._state.now)
+        return np.asarray(self._d.impedance[self._i])
 
     @property
     def energy(self) -> Array:
-        """Entries TANK, ADDED, FREED and DISSIPATED [J], and CARRIED, a fraction; see IN_FORCE."""
-        return np.asarray(self._state.energy)
+        """Entries TANK, ADDED, FREED and DISSIPATED [J], and CARRIED, a fraction."""
+        return np.asarray(self._d.energy[self._i])
 
     @property
     def source(self) -> str:
         """Text for reports, which says whether the tank slows rises of the stiffness."""
-        waits = self.energy[TANK] < VALVE * self._plan.capacity[0] < np.inf
+        waits = self.energy[TANK] < VALVE * self._d.tank_capacity[self._i] < np.inf
         return 'commands, which wait for energy' if waits else 'commands'
 
     def command(self, impedance: Impedance) -> None:
         """Set the values to approach; InputError if the stamp is earlier than the last one."""
-        last = float(self._plan.stamp[0])
+        last = float(self._d.impedance_stamp[self._i])
         if -np.inf < impedance.stamp < last:
             raise InputError(f'its stamp, {impedance.stamp:.3f} s, is before that of the last '
                              f'one, {last:.3f} s')
-        self._plan.stamp[0] = max(last, impedance.stamp)
+        self._d.impedance_stamp[self._i] = max(last, impedance.stamp)
         for row, given in enumerate((impedance.stiffness, impedance.damping_ratio,
                                      impedance.wrench)):
             if given is not None:
-                self._plan.impedance[row] = given
+                self.wanted[row] = given

@@ -28,19 +28,16 @@ class Kind:
     set-point. The compiled part of the kind, a function of its module that `kind_table.put_kind`
     calls, writes for one tick:
 
-        put_NAME(task, pose, twist, row) -> share
+        put_NAME(m, d, i) -> share
 
-    task : (TASK_WIDTH,)
-        See `osc_ros.control.tasks.task_numbers`. The function reads the set-point and OWN, and
-        writes ERROR and LAG, and AXES if the kind determines them.
-    pose, twist : (4, 4), (6,)
-        Pose and twist of the link, base frame, [angular; linear].
-    row : (WIDTH,)
-        See `osc_ros.dynamics.priority.level_row`. The function writes, in the task's axes, with 0
-        for axes that are not controlled: SPRING, the error; VELOCITY, the velocity of the
-        coordinates that the set-point demands; RATE, VELOCITY minus the actual velocity; ROOT, the
-        acceleration of the coordinates that the set-point demands, minus Ṡ v. If S is not the
-        identity: MAPPED = 1 and MAP, S in base axes.
+    m, d : records
+        LAW_M and LAW_D of `osc_ros.control.data`. The function reads row i of `kind_numbers`,
+        `target_…`, `task_pose` and `task_twist`, and writes row i of `task_error`, of `task_lag`,
+        and of `task_axes` if the kind determines them. It also writes, in the task's axes, with 0
+        for axes that are not controlled, row i of `level_spring`, the error; `level_velocity`, the
+        velocity of the coordinates that the set-point demands; `level_rate`, this minus the actual
+        velocity; `level_root`, the acceleration of the coordinates that the set-point demands,
+        minus Ṡ v. If S is not the identity: `is_mapped` = 1 and `level_map`, S in base axes.
     share : float
         Factor on the activation, 0 to 1, continuous. It must be 0 where S or its rate of change is
         not bounded.
@@ -66,7 +63,7 @@ class Kind:
     goals: ClassVar[tuple[str, ...]] = ('pose', 'twist', 'trajectory', 'chunk')
 
     def numbers(self) -> Array:
-        """Parameters (9,) for the compiled part, which reads them as `task[OWN:]`."""
+        """Parameters (9,) for the compiled part, which reads them as `m.kind_numbers[i]`."""
         return np.zeros(9)
 
     def set_point(self, pose: Array) -> Array:

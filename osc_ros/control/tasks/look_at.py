@@ -13,19 +13,18 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined
 from osc_ros.control.tasks.kind import Kind
-from osc_ros.control.tasks.task_numbers import (
-    ACCELERATION,
-    AXES,
-    ERROR,
-    LAG,
-    OWN,
-    SHAPE,
-    TARGET,
-    TWIST,
-)
 from osc_ros.dynamics.algebra.rotation import rotation_of
-from osc_ros.dynamics.algebra.spatial import add, along, compose, cross, dot, sub, unrotate, ZERO
-from osc_ros.dynamics.priority import level_row
+from osc_ros.dynamics.algebra.spatial import (
+    add,
+    along,
+    at_most,
+    compose,
+    cross,
+    dot,
+    sub,
+    unrotate,
+    ZERO,
+)
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -118,12 +117,6 @@ class LookAt(Kind):
 
 
 @inlined
-def _at_most(most, x):
-    length = np.sqrt(dot(x, x))
-    return along(most / length, x, ZERO) if length > most else x
-
-
-@inlined
 def _aim(axis, side, d):
     """Rotation vector from an axis to a direction d, and the fraction of it used for control."""
     turn = cross(axis, d)
@@ -154,17 +147,16 @@ def _put_turning(R, x, moves, y):
 
 
 @inlined
-def put_look_at(task, pose, twist, row):
-    """Write the task's row for this tick, see `Kind`; return the factor on its activation."""
-    moves = task[SHAPE:SHAPE + 6]
-    own = task[OWN:OWN + 9]
+def put_look_at(m, d, i):
+    """Write the commands of level i for this tick, see `Kind`; return the share."""
+    moves, own, pose, twist = m.moves[i], m.kind_numbers[i], d.task_pose[i], d.task_twist[i]
     R = compose(rotation_of(pose), (own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7],
                                     own[8]))
     axis, side = (R[2], R[5], R[8]), (R[0], R[3], R[6])
     omega, v = (twist[0], twist[1], twist[2]), (twist[3], twist[4], twist[5])
-    c = (task[TARGET + 3], task[TARGET + 7], task[TARGET + 11])
-    dc = _at_most(FASTEST, (task[TWIST + 3], task[TWIST + 4], task[TWIST + 5]))
-    ddc = (task[ACCELERATION + 3], task[ACCELERATION + 4], task[ACCELERATION + 5])
+    c = (d.target_pose[i, 0, 3], d.target_pose[i, 1, 3], d.target_pose[i, 2, 3])
+    dc = at_most(FASTEST, (d.target_twist[i, 3], d.target_twist[i, 4], d.target_twist[i, 5]))
+    ddc = (d.target_acceleration[i, 3], d.target_acceleration[i, 4], d.target_acceleration[i, 5])
     x = sub(c, (pose[0, 3], pose[1, 3], pose[2, 3]))
     distance = np.sqrt(dot(x, x))
     k = along(1.0 / max(distance, OFF) ** 2, x, ZERO)  # d / ρ
@@ -172,17 +164,17 @@ def put_look_at(task, pose, twist, row):
     wanted = cross(k, dc)
     bend = add(along(-2.0 * dot(k, sub(dc, v)), sight, cross(k, ddc)), cross(sight, omega))
     error, share = _aim(axis, side, along(1.0 / max(distance, OFF), x, ZERO))
-    _put_turning(R, error, moves, row[level_row.SPRING:level_row.SPRING + 6])
-    for i in range(3):
-        row[level_row.SPRING + i] *= share
-        task[ERROR + i], task[ERROR + 3 + i] = error[i], 0.0
-        task[LAG + i], task[LAG + 3 + i] = 0.0, x[i] - distance * axis[i]
-    for i in range(9):
-        task[AXES + i] = R[i]
-    _put_turning(R, sub(sight, omega), moves, row[level_row.RATE:level_row.RATE + 6])
-    _put_turning(R, wanted, moves, row[level_row.VELOCITY:level_row.VELOCITY + 6])
-    _put_turning(R, bend, moves, row[level_row.ROOT:level_row.ROOT + 6])
-    row[level_row.MAPPED] = 1.0
-    _put_map(k, row[level_row.MAP:level_row.MAP + 36])
+    _put_turning(R, error, moves, d.level_spring[i])
+    for a in range(3):
+        d.level_spring[i, a] *= share
+        d.task_error[i, a], d.task_error[i, 3 + a] = error[a], 0.0
+        d.task_lag[i, a], d.task_lag[i, 3 + a] = 0.0, x[a] - distance * axis[a]
+    for a in range(9):
+        d.task_axes[i, a] = R[a]
+    _put_turning(R, sub(sight, omega), moves, d.level_rate[i])
+    _put_turning(R, wanted, moves, d.level_velocity[i])
+    _put_turning(R, bend, moves, d.level_root[i])
+    d.is_mapped[i] = 1
+    _put_map(k, d.level_map[i])
     near = min(max((distance - OFF) / (ON - OFF), 0.0), 1.0)
     return near * near * near * (10.0 - 15.0 * near + 6.0 * near * near)

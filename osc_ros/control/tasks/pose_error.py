@@ -11,23 +11,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, kernel, view
+from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.control.tasks.kind import Kind
-from osc_ros.control.tasks.task_numbers import (
-    ACCELERATION,
-    AXES,
-    axes_of,
-    ERROR,
-    LAG,
-    put_in_axes,
-    put_in_base,
-    SHAPE,
-    TARGET,
-    TWIST,
-)
+from osc_ros.control.tasks.task_axes import axes_of, put_in_axes, put_in_base
 from osc_ros.dynamics.algebra.rotation import rotation_of, rotation_vector
 from osc_ros.dynamics.algebra.spatial import compose, transpose
-from osc_ros.dynamics.priority import level_row
 
 Array = NDArray[np.float64]
 
@@ -68,20 +56,17 @@ def put_error(pose, target, error):
 
 
 @inlined
-def put_pose(task, pose, twist, row):
-    """Write the task's row for this tick, see `Kind`; return 1, the factor on its activation."""
-    R, moves = axes_of(task), task[SHAPE:SHAPE + 6]
-    target_twist, error = task[TWIST:ACCELERATION], task[ERROR:LAG]
-    rate = row[level_row.RATE:level_row.RATE + 6]
-    e = row[level_row.SPRING:level_row.SPRING + 6]
-    put_error(pose, view(task, TARGET, (4, 4)), error)
-    for i in range(6):
-        rate[i] = target_twist[i] - twist[i]
+def put_pose(m, d, i):
+    """Write the commands of level i for this tick, see `Kind`; return 1."""
+    R, moves, error, rate = axes_of(d, i), m.moves[i], d.task_error[i], d.level_rate[i]
+    put_error(d.task_pose[i], d.target_pose[i], error)
+    for k in range(6):
+        rate[k] = d.target_twist[i, k] - d.task_twist[i, k]
     put_in_axes(R, rate, moves, rate)
-    put_in_axes(R, error, moves, e)
-    put_in_base(R, e, task[LAG:LAG + 6])
-    put_in_axes(R, task[ACCELERATION:AXES], moves, row[level_row.ROOT:level_row.ROOT + 6])
-    put_in_axes(R, target_twist, moves, row[level_row.VELOCITY:level_row.VELOCITY + 6])
+    put_in_axes(R, error, moves, d.level_spring[i])
+    put_in_base(R, d.level_spring[i], d.task_lag[i])
+    put_in_axes(R, d.target_acceleration[i], moves, d.level_root[i])
+    put_in_axes(R, d.target_twist[i], moves, d.level_velocity[i])
     return 1.0
 
 

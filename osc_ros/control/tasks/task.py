@@ -20,6 +20,7 @@ from osc_ros.errors import InputError, require_type
 Array = NDArray[np.float64]
 
 AXES = ('motion', 'force', 'free')
+AXIS_NAMES = 'rx', 'ry', 'rz', 'x', 'y', 'z'  # in the order of `Task.axes`
 TOO_FAST = ('refuse', 'slow')
 ALL_MOTION = ('motion',) * 6
 SLOWEST = 1e-3, 1e-2, 0.1  # least speed, acceleration and jerk of a target [rad, m; s]
@@ -68,10 +69,12 @@ class TargetLimits:
     Raises
     ------
     InputError
-        Shapes that do not fit, limits below SLOWEST, finite limits mixed with infinite ones, or an
-        empty box.
+        Shapes that do not fit, limits below SLOWEST, a speed above FASTEST, finite limits mixed
+        with infinite ones, or an empty box.
 
     """
+
+    FASTEST = 20.0  # largest finite speed [rad/s, m/s]: no tip is as fast
 
     speed: Array = (2.5, 1.0)  # type: ignore[assignment]
     acceleration: Array = (12.5, 5.0)  # type: ignore[assignment]
@@ -102,6 +105,9 @@ class TargetLimits:
         for name, row, least in zip(('speed', 'acceleration', 'jerk'), rates, SLOWEST):
             if (row < least).any():  # Ruckig finds no motion
                 raise InputError(f'target {name} {row.tolist()}: give {least:g} or more')
+        if ((self.speed > self.FASTEST) & np.isfinite(self.speed)).any():
+            raise InputError(f'target speed {self.speed.tolist()} [rad/s, m/s]: give at most '
+                             f'{self.FASTEST:g}, or inf for no limit (degrees? millimetres?)')
         if np.isfinite(rates).any() and not np.isfinite(rates).all():
             raise InputError(f'target speed, acceleration, jerk {rates.tolist()}: must be '
                              'finite ones only, or infinite ones only')
@@ -373,7 +379,8 @@ def _positive(name: str, given: ArrayLike, size: int, finite: bool) -> Array:
     except (TypeError, ValueError):
         raise InputError(f'{name} is {given!r}: give {size} numbers') from None
     if value.shape != (size,):
-        raise InputError(f'{name} has shape {value.shape}, must be ({size},)')
+        order = ', [angular; linear]' if size == 6 else ''
+        raise InputError(f'{name} has shape {value.shape}, must be ({size},){order}')
     if not (value > 0.0).all():
         raise InputError(f'{name} {value.tolist()}: every entry must be positive')
     if finite and not np.isfinite(value).all():

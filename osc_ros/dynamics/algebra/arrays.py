@@ -16,6 +16,16 @@ Array = NDArray[np.float64]
 FLOAT64 = np.dtype(np.float64)  # the dtype object of this machine's byte order
 
 
+def number(value: object) -> float:
+    """Convert a Python or NumPy number, or a tensor of dimension 0, to float; NaN for others."""
+    if isinstance(value, (bool, np.bool_, str, bytes)) or np.ndim(value):  # type: ignore[arg-type]
+        return np.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return np.nan
+
+
 def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     """
     Return the values as the kernels require them: contiguous, aligned, writeable float64.

@@ -64,6 +64,13 @@ def dot(a: Vector, b: Vector) -> float:
 
 
 @inlined
+def at_most(most: float, a: Vector) -> Vector:
+    """The vector a, shortened to the length `most` if it is longer."""
+    length = np.sqrt(dot(a, a))
+    return along(most / length, a, ZERO) if length > most else a
+
+
+@inlined
 def cross(a: Vector, b: Vector) -> Vector:
     """The cross product a × b of two vectors."""
     return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])

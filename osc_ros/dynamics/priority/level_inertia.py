@@ -5,56 +5,38 @@
 The task-space inertia Λ of one priority level; singular directions are faded out.
 
 Λ acts in the controlled axes of the level only. `osc_ros.dynamics.priority.priority` defines the
-mobility W, the frame T and the Jacobian J of a level. `row` is the level's row of
-`Priorities.rows`, `mask` (6,) is 1 for controlled axes. Matrices are 6 × 6, flat; A, B, V and X
-are working memory.
+mobility W, the frame T (9,) and the Jacobian J of a level. `mask` (6,) is 1 for controlled axes.
+Matrices are 6 × 6, flat; A, B, V and X, and the slots work_A … work_D, are working memory.
 """
 
 from __future__ import annotations
-
-from collections import namedtuple
 
 import numpy as np
 
 from osc_ros.compile.compiled import inlined
 from osc_ros.dynamics.algebra.task_inertia import diagonalize, EXACT_HIGH, share
-from osc_ros.dynamics.priority.level_row import FASTEST, FRAME, RATE, ROOT, SPRING, WEIGHT
 
 _SMALLEST_PIVOT = 1e-14  # relative to the trace: a smaller pivot is a rounding error
 # Modes whose eigenvalue of √K W √K is smaller than this, relative to the largest, are not damped.
 _STIFFEST = 1e-12
-# One level: row, mask, ratios and shares as in `Room`; most and mobility are the results of
-# `put_gram` and `scaled_mobility` before the elimination of the higher levels.
-OfLevel = namedtuple('OfLevel', 'row mask ratios shares most mobility')
-# Working memory: A to D are matrices (6 × 6, flat), x and y vectors (6,).
-Scratch = namedtuple('Scratch', 'A B V X Lambda K C D x y')
-SCRATCH_WIDTH = 300
 
 
 @inlined
-def scratch_of(numbers):
-    """The `Scratch` as views of an array (SCRATCH_WIDTH,)."""
-    return Scratch(numbers[:36], numbers[36:72], numbers[72:108], numbers[108:144],
-                   numbers[144:180], numbers[180:216], numbers[216:252], numbers[252:288],
-                   numbers[288:294], numbers[294:300])
-
-
-@inlined
-def rotate_to_frame(row, x, y, start):
+def rotate_to_frame(T, x, y, start):
     """Write Tᵀ x (6,) to y[start:start + 6]: x is in base axes, y in the frame's axes."""
     for part in range(0, 6, 3):
         for i in range(3):
-            y[start + part + i] = (row[FRAME + i] * x[part] + row[FRAME + 3 + i] * x[part + 1]
-                                   + row[FRAME + 6 + i] * x[part + 2])
+            y[start + part + i] = (T[i] * x[part] + T[3 + i] * x[part + 1]
+                                   + T[6 + i] * x[part + 2])
 
 
 @inlined
-def rotate_to_base(row, x, y):
+def rotate_to_base(T, x, y):
     """Write T x (6,) to y: x is in the frame's axes, y in base axes."""
     for part in range(0, 6, 3):
         for i in range(3):
-            y[part + i] = (row[FRAME + 3 * i] * x[part] + row[FRAME + 3 * i + 1] * x[part + 1]
-                           + row[FRAME + 3 * i + 2] * x[part + 2])
+            y[part + i] = (T[3 * i] * x[part] + T[3 * i + 1] * x[part + 1]
+                           + T[3 * i + 2] * x[part + 2])
 
 
 @inlined
@@ -85,89 +67,91 @@ def _put_inverse(A, X):
 
 
 @inlined
-def _add_impedance(row, W, A, V, x, r):
+def _add_impedance(d, i, W, A, V, x, r):
     """
     Add to r the acceleration by the spring and modal damping of a level, frame's axes.
 
     The modes are the eigenvectors of √K W √K = V a Vᵀ, and √a are their natural frequencies. The
-    stiffness of a mode with a > FASTEST is reduced: the stiffness matrix becomes
-    √K V min(1, FASTEST/a) Vᵀ √K, and the damping of the mode is computed from the reduced
+    stiffness of a mode with a > f, f = `level_fastest`, is reduced: the stiffness matrix becomes
+    √K V min(1, f/a) Vᵀ √K, and the damping of the mode is computed from the reduced
     stiffness.
 
     """
     stiffest = 0.0
-    for i in range(6):
+    root, weight, spring = d.level_root[i], d.level_weight[i], d.level_spring[i]
+    rate, fastest = d.level_rate[i], d.level_fastest[i]
+    for a in range(6):
         for j in range(6):
-            A[6 * i + j] = row[ROOT + i] * W[6 * i + j] * row[ROOT + j]
+            A[6 * a + j] = root[a] * W[6 * a + j] * root[j]
     diagonalize(A, V, 6)
     for k in range(6):
         stiffest = max(stiffest, A[7 * k])
-        x[k] = row[SPRING + k]
+        x[k] = spring[k]
     for k in range(6):
         if A[7 * k] > _STIFFEST * stiffest:
             along = 0.0
-            for i in range(6):
-                along += V[6 * i + k] * row[WEIGHT + i] * row[RATE + i]
-            less = min(1.0, row[FASTEST] / A[7 * k])
+            for a in range(6):
+                along += V[6 * a + k] * weight[a] * rate[a]
+            less = min(1.0, fastest / A[7 * k])
             along *= np.sqrt(less / A[7 * k])
             pull = 0.0
             if less < 1.0:
-                for i in range(6):
-                    if row[ROOT + i] > 0.0:
-                        pull += V[6 * i + k] * row[SPRING + i] / row[ROOT + i]
+                for a in range(6):
+                    if root[a] > 0.0:
+                        pull += V[6 * a + k] * spring[a] / root[a]
                 pull *= less - 1.0
-            for i in range(6):
-                x[i] += V[6 * i + k] * (row[WEIGHT + i] * along + row[ROOT + i] * pull)
-    for i in range(6):
+            for a in range(6):
+                x[a] += V[6 * a + k] * (weight[a] * along + root[a] * pull)
+    for a in range(6):
         for j in range(6):
-            r[i] += W[6 * i + j] * x[j]
+            r[a] += W[6 * a + j] * x[j]
 
 
 @inlined
-def _in_frame(row, B, X):
+def _in_frame(T, B, X):
     """Replace B (6 × 6, flat, base axes) by Tᵀ B T (frame's axes); overwrites X."""
     for a in range(6):
         part = 3 * (a // 3)
         for b in range(6):
-            X[6 * a + b] = (row[FRAME + a % 3] * B[6 * part + b]
-                            + row[FRAME + 3 + a % 3] * B[6 * part + 6 + b]
-                            + row[FRAME + 6 + a % 3] * B[6 * part + 12 + b])
+            X[6 * a + b] = (T[a % 3] * B[6 * part + b]
+                            + T[3 + a % 3] * B[6 * part + 6 + b]
+                            + T[6 + a % 3] * B[6 * part + 12 + b])
     for a in range(6):
         for b in range(6):
             part = 3 * (b // 3)
-            B[6 * a + b] = (X[6 * a + part] * row[FRAME + b % 3]
-                            + X[6 * a + part + 1] * row[FRAME + 3 + b % 3]
-                            + X[6 * a + part + 2] * row[FRAME + 6 + b % 3])
+            B[6 * a + b] = (X[6 * a + part] * T[b % 3]
+                            + X[6 * a + part + 1] * T[3 + b % 3]
+                            + X[6 * a + part + 2] * T[6 + b % 3])
 
 
 @inlined
-def _put_in_base(row, X, A, Y):
+def _put_in_base(T, X, A, Y):
     """Write Y = T X Tᵀ (6 × 6, flat): X is in the frame's axes, Y in base axes; overwrites A."""
     for a in range(6):
         part = 3 * (a // 3)
         for b in range(6):
-            A[6 * a + b] = (row[FRAME + 3 * (a % 3)] * X[6 * part + b]
-                            + row[FRAME + 3 * (a % 3) + 1] * X[6 * part + 6 + b]
-                            + row[FRAME + 3 * (a % 3) + 2] * X[6 * part + 12 + b])
+            A[6 * a + b] = (T[3 * (a % 3)] * X[6 * part + b]
+                            + T[3 * (a % 3) + 1] * X[6 * part + 6 + b]
+                            + T[3 * (a % 3) + 2] * X[6 * part + 12 + b])
     for a in range(6):
         for b in range(6):
             part = 3 * (b // 3)
-            Y[6 * a + b] = (A[6 * a + part] * row[FRAME + 3 * (b % 3)]
-                            + A[6 * a + part + 1] * row[FRAME + 3 * (b % 3) + 1]
-                            + A[6 * a + part + 2] * row[FRAME + 3 * (b % 3) + 2])
+            Y[6 * a + b] = (A[6 * a + part] * T[3 * (b % 3)]
+                            + A[6 * a + part + 1] * T[3 * (b % 3) + 1]
+                            + A[6 * a + part + 2] * T[3 * (b % 3) + 2])
 
 
 @inlined
-def put_block(row, W, i, B, X):
+def put_block(T, W, i, B, X):
     """Write block (i, i) of W, in the frame's axes of level i, to B (6 × 6); overwrites X."""
     for a in range(6):
         for b in range(6):
             B[6 * a + b] = W[6 * i + a, 6 * i + b]
-    _in_frame(row, B, X)
+    _in_frame(T, B, X)
 
 
 @inlined
-def put_gram(row, mask, J, i, length, G, X):
+def put_gram(T, mask, J, i, length, G, X):
     """
     Write the Gram matrix G = A Aᵀ of level i (6 × 6, flat); return its largest diagonal entry.
 
@@ -182,7 +166,7 @@ def put_gram(row, mask, J, i, length, G, X):
             for k in range(J.shape[1]):
                 total += J[6 * i + a, k] * J[6 * i + b, k]
             G[6 * a + b] = G[6 * b + a] = total
-    _in_frame(row, G, X)
+    _in_frame(T, G, X)
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
@@ -220,32 +204,32 @@ def _is_regular(A, largest, high, X):
 
 
 @inlined
-def _exact_inverse(level, length, memory):
+def _exact_inverse(d, i, length):
     """
     Write Λ of a level (base axes) if no direction of its controlled axes is singular.
 
-    B contains W in the frame's axes. Overwrites A and X.
+    work_B contains W in the frame's axes. Overwrites work_A and work_X.
 
     """
-    mask, A, X, count = level.mask, memory.A, memory.X, 0.0
+    mask, A, B, X, count = d.level_mask[i], d.work_A, d.work_B, d.work_X, 0.0
     for k in range(6):
         count += mask[k]
-    typical = level.mobility / count  # diagonal entry of axes that are not controlled
+    typical = d.level_mobility[i] / count  # diagonal entry of axes that are not controlled
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
-            A[6 * a + b] = units * mask[a] * mask[b] * memory.B[6 * a + b]
+            A[6 * a + b] = units * mask[a] * mask[b] * B[6 * a + b]
         A[7 * a] += typical * (1.0 - mask[a])
     _put_inverse(A, X)
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
             X[6 * a + b] *= units * mask[a] * mask[b]
-    _put_in_base(level.row, X, A, memory.Lambda)
+    _put_in_base(d.level_frame[i], X, A, d.work_Lambda)
 
 
 @inlined
-def _damped_inverse(level, shares, length, memory, Lambda):
+def _damped_inverse(d, i, shares, length, Lambda):
     """
     Write Λ of a level (base axes), with singular directions faded out.
 
@@ -259,16 +243,16 @@ def _damped_inverse(level, shares, length, memory, Lambda):
     (1 - s) times an estimate of each direction's mobility. Directions with equal `ratios` have
     equal estimates, so Λ does not depend on the choice of V for equal singular values.
 
-    B contains W in the frame's axes. Overwrites A, B and X.
+    work_B contains W in the frame's axes. Overwrites work_A, work_B and work_X.
 
     """
-    row, mask, ratios = level.row, level.mask, level.ratios
-    A, B, V, X = memory.A, memory.B, memory.V, memory.X
+    T, mask, ratios = d.level_frame[i], d.level_mask[i], d.level_ratios[i]
+    A, B, V, X = d.work_A, d.work_B, d.work_V, d.work_X
     count, squares = 0.0, 0.0
     for k in range(6):
         count += mask[k]
         squares += ratios[k] * ratios[k]
-    typical = level.mobility / count  # diagonal entry of axes that are not controlled
+    typical = d.level_mobility[i] / count  # diagonal entry of axes that are not controlled
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
@@ -294,7 +278,7 @@ def _damped_inverse(level, shares, length, memory, Lambda):
         for k in range(6):
             total = 0.0
             for b in range(half, half + 3):
-                total += row[FRAME + 3 * (a - half) + b - half] * mask[b] * V[6 * b + k]
+                total += T[3 * (a - half) + b - half] * mask[b] * V[6 * b + k]
             B[6 * a + k] = unit * np.sqrt(shares[k]) * total
     for a in range(6):
         for m in range(6):
@@ -329,48 +313,49 @@ def scaled_mobility(mask, B, length):
 
 
 @inlined
-def add_spring(row, A, B, V, x, y, r, i):
-    """Add to r the acceleration by spring and damper of level i; B contains W of the level."""
+def add_spring(d, i):
+    """Add the acceleration by spring and damper of level i to `level_r`; work_B is its W."""
+    T, x, y, r = d.level_frame[i], d.work_x, d.work_y, d.level_r
     for a in range(6):
         x[a] = r[6 * i + a]
-    rotate_to_frame(row, x, y, 0)
-    _add_impedance(row, B, A, V, x, y)
-    rotate_to_base(row, y, x)
+    rotate_to_frame(T, x, y, 0)
+    _add_impedance(d, i, d.work_B, d.work_A, d.work_V, x, y)
+    rotate_to_base(T, y, x)
     for a in range(6):
         r[6 * i + a] = x[a]
 
 
 @inlined
-def put_inertia(level, damping, largest, memory, is_shared):
+def put_inertia(m, d, i, largest, is_shared):
     """
     Write Λ of a level, with singular directions faded out, and its shares and ratios.
 
-    `damping` is (length, low, high) of `SingularityDamping`. In `memory`, A is the Gram matrix of
-    the level and B is W in the frame's axes; they, V and X are overwritten. If `is_shared`, K is
-    the Gram matrix of the part of this level's Jacobian that higher levels hold (`put_held_part`):
-    of a direction that they fade out, the level gets only what they have given up.
+    work_A is the Gram matrix of the level and work_B is W in the frame's axes; they, work_V and
+    work_X are overwritten. If `is_shared`, work_K is the Gram matrix of the part of this level's
+    Jacobian that higher levels hold (`put_held_part`): of a direction that they fade out, the
+    level gets only what they have given up.
 
     """
-    length, low, high = damping
-    A, V, K, shares = memory.A, memory.V, memory.K, level.shares
+    length, low, high = m.singularity[0], m.singularity[1], m.singularity[2]
+    A, V, K, shares, ratios = d.work_A, d.work_V, d.work_K, d.level_shares[i], d.level_ratios[i]
     # an axis that is not controlled must not look singular: it gets the largest value
     for a in range(6):
-        A[7 * a] += level.most * (1.0 - level.mask[a])
-    if not is_shared and _is_regular(A, largest, high, memory.X):
+        A[7 * a] += d.level_most[i] * (1.0 - d.level_mask[i, a])
+    if not is_shared and _is_regular(A, largest, high, d.work_X):
         for k in range(6):
             shares[k] = 1.0
-        _exact_inverse(level, length, memory)
+        _exact_inverse(d, i, length)
     else:
-        put_ratios(A, V, largest, level.ratios)
+        put_ratios(A, V, largest, ratios)
         for k in range(6):
-            shares[k] = share(level.ratios[k], low, high)
+            shares[k] = share(ratios[k], low, high)
             if is_shared and shares[k] > 0.0:
                 held = 0.0
                 for a in range(6):
                     for b in range(6):
                         held += V[6 * a + k] * K[6 * a + b] * V[6 * b + k]
                 shares[k] *= 1.0 - min(1.0, np.sqrt(max(held, 0.0) / A[7 * k]))
-        _damped_inverse(level, shares, length, memory, memory.Lambda)
+        _damped_inverse(d, i, shares, length, d.work_Lambda)
 
 
 @inlined
@@ -383,33 +368,33 @@ def fades(shares):
 
 
 @inlined
-def put_held_part(level, W, i, length, memory):
+def put_held_part(d, i, W, length):
     """
     Write C (6 × 6, base axes) of level i: it holds the part Wⱼᵢ C Jᵢ of a lower level's Jⱼ.
 
     Λ₀ is Λ of level i, and Λₖ is Λₖ₋₁ with full control of one more of the directions that the
     level fades out, in descending order of their ratios. In the null space of level i, Jⱼ has the
     part Wⱼᵢ (Λₖ - Λₖ₋₁) Jᵢ along this direction. C is the sum of sₖ (Λₖ - Λₖ₋₁), so it is
-    continuous where the share sₖ becomes 0 or 1. `memory` has V and Λ₀; A, B, X, D and x are
-    overwritten.
+    continuous where the share sₖ becomes 0 or 1. work_V and work_Lambda are V and Λ₀;
+    work_A, work_B, work_X, work_D and work_x are overwritten.
 
     """
-    C, D, x = memory.C, memory.D, memory.x
+    C, D, x, shares, ratios = d.work_C, d.work_D, d.work_x, d.level_shares[i], d.level_ratios[i]
     for a in range(6):
-        x[a] = level.shares[a]
+        x[a] = shares[a]
     for a in range(36):
-        C[a], D[a] = 0.0, memory.Lambda[a]
+        C[a], D[a] = 0.0, d.work_Lambda[a]
     k = 0
     while k >= 0:
         k = -1
         for a in range(6):
-            if 0.0 < x[a] < 1.0 and (k < 0 or level.ratios[a] > level.ratios[k]):
+            if 0.0 < x[a] < 1.0 and (k < 0 or ratios[a] > ratios[k]):
                 k = a
         if k >= 0:
             for a in range(36):
                 C[a] -= x[k] * D[a]
             x[k] = 1.0
-            put_block(level.row, W, i, memory.B, memory.X)
-            _damped_inverse(level, x, length, memory, D)
+            put_block(d.level_frame[i], W, i, d.work_B, d.work_X)
+            _damped_inverse(d, i, x, length, D)
             for a in range(36):
-                C[a] += level.shares[k] * D[a]
+                C[a] += shares[k] * D[a]

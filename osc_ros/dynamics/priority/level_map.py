@@ -4,14 +4,12 @@
 """
 Priority levels whose velocity is a matrix S times the twist of their link.
 
-S (6 × 6, base axes) is the part MAP of a row of `Priorities.rows`; if MAPPED is 0, S is the
-identity.
+S (6 × 6, base axes) is `level_map`; where `is_mapped` is 0, S is the identity.
 """
 
 from __future__ import annotations
 
 from osc_ros.compile.compiled import inlined
-from osc_ros.dynamics.priority.level_row import MAP, MAPPED
 
 
 @inlined
@@ -42,33 +40,33 @@ def _multiply(S, y, x):
 
 
 @inlined
-def put_link_force(row, force, x):
+def put_link_force(S, force, x):
     """Replace a level's force f (6,) by the wrench Sᵀ f on its link, in place; overwrites x."""
     for a in range(6):
         x[a] = force[a]
     for a in range(6):
         force[a] = 0.0
         for c in range(6):
-            force[a] += row[MAP + 6 * c + a] * x[c]
+            force[a] += S[6 * c + a] * x[c]
 
 
 @inlined
-def subtract_velocity(row, twist, y, start):
-    """Subtract a level's velocity, S times the twist of its link, from y[start:start + 6]."""
+def subtract_velocity(d, i, twist, y):
+    """Subtract a level's velocity, S times the twist of its link, from y[6 i:6 i + 6]."""
     for a in range(6):
-        if row[MAPPED] != 0.0:
+        if d.is_mapped[i] != 0:
             for c in range(6):
-                y[start + a] -= row[MAP + 6 * a + c] * twist[c]
+                y[6 * i + a] -= d.level_map[i, 6 * a + c] * twist[c]
         else:
-            y[start + a] -= twist[a]
+            y[6 * i + a] -= twist[a]
 
 
 @inlined
-def add_link_force(row, force, total):
+def add_link_force(d, i, force, total):
     """Add the wrench Sᵀ f on a level's link to `total`; f (6,) is in the level's coordinates."""
     for a in range(6):
-        if row[MAPPED] != 0.0:
+        if d.is_mapped[i] != 0:
             for c in range(6):
-                total[a] += row[MAP + 6 * c + a] * force[c]
+                total[a] += d.level_map[i, 6 * c + a] * force[c]
         else:
             total[a] += force[a]

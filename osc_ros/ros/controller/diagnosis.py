@@ -107,8 +107,6 @@ class Diagnosis:
         """
         if not self._publishers:
             return
-        if self._law.settings.joints is not None:  # the set-point of the tip does not lead
-            error = 0.0 * error
         self._error = error
         self._goals.follow()
         self._listen_to_commands()

@@ -77,7 +77,7 @@ class CompiledAnswers:
         calls.plan[STEP:REACT + 1] = [*map(entry_of, (step, sense, watch, answer))]
         calls.plan[UNASKED_OUTBOUND:UNASKED_VALUES + 1] = calls.labelled_command(HOLD_LABEL)
         calls.plan[POST:SEMAPHORE + 1] = calls.semaphore
-        self._ring = np.zeros((ROWS, ANSWER.size(self._n)))
+        self._ring = np.array([ANSWER.new(n=self._n).words] * ROWS)
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         between = min(WATCH_PERIOD, period)
         self._times = np.array([0.0, 2.0 * between, between, np.inf])

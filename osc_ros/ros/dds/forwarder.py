@@ -142,7 +142,7 @@ class Forwarder:
         """Use the parts of a robot from now on."""
         n = len(parts.output.order)
         calls = self._new_calls(parts.output)
-        model, records = parts.guard.model.arrays, parts.guard.records
+        guard = parts.guard
         topic = parts.publishers.topic
         parts.guard.states = f'joint states on {topic}'
         parts.guard.silence_reason = lambda: (
@@ -151,7 +151,7 @@ class Forwarder:
         names = list(parts.guard.settings.watchdogs)
         with self.parked():
             self._wanted, self.parts, self._calls = np.zeros(n), parts, calls
-            self._arrays = Guarded(*model, *records), Expected(
+            self._arrays = Guarded(*guard.model.arrays, guard.m, guard.d), Expected(
                 self.source.gid, self.source.heard, parts.check.bounds, parts.check.memory,
                 np.array(parts.output.order, dtype=np.int64),
                 np.array([*map(names.index, OF_COMMANDS)]))

@@ -10,18 +10,18 @@ the torques of the present reaction. It leaves messages that it cannot handle to
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import answer_at, bytes_at, c_at, integers_at, numbers_at
+from osc_ros.compile.addresses import bytes_at, c_at, integers_at, numbers_at
 from osc_ros.compile.compiled import ahead, inlined, lock, released, view
+from osc_ros.control.data import D, M
 from osc_ros.control.safety.causes import replaces_law, report_fault
 from osc_ros.control.safety.command_check import find_fault, GOOD, remember
-from osc_ros.control.safety.safety import accept, update
-from osc_ros.control.safety.tables import CAUSES, FED, GATE, SAMPLE, TORQUE
-from osc_ros.loop.velocity import undo_velocity
+from osc_ros.control.safety.safety import accept, answer_at, update
+from osc_ros.loop.velocity import undo_velocity, VELOCITY
 from osc_ros.recording.cdr import LABEL_AT
 from osc_ros.ros.dds.rcl_plan import (
     clock,
@@ -65,21 +65,15 @@ COUNTERS = LEAVE, CHANGED, FORWARDED, NEWEST_SEC, NEWEST_NANOSEC, OWN = range(6)
 # supervisor has given up control of the arm. FAILED: a function of rcl has failed.
 ASKED, STATE, COMMAND, REJECTED, LABELLED, GIVEN_UP, FAILED, GO_ON = range(8)
 
-_sample_views, _torque_views = SAMPLE.only('time', 'now', 'q', 'qd'), TORQUE.only('tau')
-_causes_views, _gate_views = CAUSES.only(
-    'watches', 'given_up', 'cause', 'reaction', 'began', 'is_blind'), GATE.only('spacing')
-
 
 class Guarded(NamedTuple):
-    """The arrays of `CommandModel.arrays`, followed by the arrays of `Supervisor.records`."""
+    """The arrays of `CommandModel.arrays`, and the records of the supervisor."""
 
     integers: Integers
     numbers: Array
     memory: Array
-    plan: Array
-    state: Array
-    sample: Array
-    result: Array
+    m: Any
+    d: Any
 
 
 class Expected(NamedTuple):
@@ -115,14 +109,14 @@ def _looks(guarded, expected, shared, now):
     A reaction to a fault of the commands lasts until a good command comes.
 
     """
-    causes = _causes_views(guarded.state, len(expected.order))
-    if causes.watches[expected.watchdogs[0], FED] < causes.began[0]:
+    m, d = guarded.m, guarded.d
+    if d.fed[expected.watchdogs[0]] < d.reaction_began:
         for number in expected.watchdogs:
-            if causes.cause[0] == number:
-                report_fault(causes, number, now)
-    if update(guarded.plan, guarded.state, now):
+            if d.cause == number:
+                report_fault(d, number, now)
+    if update(m, d, now):
         shared[CHANGED] = 1
-    return replaces_law(causes)
+    return replaces_law(d)
 
 
 @inlined
@@ -133,14 +127,13 @@ def _brake(plan, guarded, expected, shared, now, message, values):
     `message` is the address of the outgoing message, `values` that of the numbers in it.
 
     """
-    n = len(expected.order)
-    tau = _torque_views(guarded.result, n).tau
-    answer_at(plan[ANSWER], (guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
-                             guarded.state, guarded.result, now, view(tau, 0, (0,))))
-    if _causes_views(guarded.state, n).given_up[0] != 0.0:
+    d = guarded.d
+    answer_at(plan[ANSWER], (guarded.integers, guarded.numbers, guarded.memory, guarded.m, d, now,
+                             view(d.tau, 0, (0,))))
+    if d.given_up != 0:
         return GIVEN_UP
     shared[OWN] += 1
-    return FAILED if publish(plan, message, values, expected.order, tau) else GO_ON
+    return FAILED if publish(plan, message, values, expected.order, d.tau) else GO_ON
 
 
 @inlined
@@ -151,15 +144,15 @@ def _pass_state(plan, reading, guarded, expected, shared, now):
     Returns the reason to leave `forward`, or GO_ON.
 
     """
-    n, record = len(expected.order), reading.record
-    given = _sample_views(guarded.sample, n)
-    if not (reads(plan[INBOUND], reading)
-            and puts_motion(reading, given.time, given.q, given.qd)):
+    record, d = reading.record, guarded.d
+    if not reads(plan[INBOUND], reading):
         return STATE
-    given.now[0] = now
+    d.sample_time, d.now = puts_motion(reading, d.sample_q, d.sample_qd), now
+    if np.isnan(d.sample_time):
+        return STATE
     shared[NEWEST_SEC], shared[NEWEST_NANOSEC] = record[SEC], record[NANOSEC]
-    if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
-        undo_velocity(reading.velocity, n)
+    if not accept(guarded.m, d):
+        undo_velocity(reading.velocity)
         return REJECTED
     if not _looks(guarded, expected, shared, now):
         return GO_ON
@@ -210,30 +203,28 @@ def _labelled_time(plan):
 @inlined
 def _pass_command(plan, guarded, expected, shared, took, now):
     """Check and forward a command; return the reason to leave `forward`, or GO_ON."""
-    n, info = len(expected.order), integers_at(plan[INFO], INFO_SIZE)
+    n, d, info = len(expected.order), guarded.d, integers_at(plan[INFO], INFO_SIZE)
     for k in range(2):
         if info[GID + k] != expected.gid[k]:
             return COMMAND
     if not _copies(plan, n):
         return COMMAND
     time, wanted = _labelled_time(plan), numbers_at(plan[VALUES], n)
-    spacing = _gate_views(guarded.state, n).spacing[0]
     if not np.isfinite(time) or find_fault(
-            expected.bounds, expected.memory, time, spacing, wanted) != GOOD:
+            expected.bounds, expected.memory, time, d.spacing, wanted) != GOOD:
         return COMMAND
-    is_held, causes = _looks(guarded, expected, shared, now), _causes_views(guarded.state, n)
+    is_held = _looks(guarded, expected, shared, now)
     remember(expected.memory, time, wanted)
-    causes.watches[expected.watchdogs[0], FED] = expected.heard[0] = now
+    d.fed[expected.watchdogs[0]] = expected.heard[0] = now
     if is_held and _looks(guarded, expected, shared, now):
         return GO_ON  # the reaction's torques are published with the next state
-    tau = _torque_views(guarded.result, n).tau
     for i in range(n):
-        tau[expected.order[i]] = wanted[i]
-    answer_at(plan[ANSWER], (guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
-                             guarded.state, guarded.result, now, tau))
-    if causes.given_up[0] != 0.0:
+        d.tau[expected.order[i]] = wanted[i]
+    answer_at(plan[ANSWER], (guarded.integers, guarded.numbers, guarded.memory, guarded.m, d, now,
+                             d.tau))
+    if d.given_up != 0:
         return GIVEN_UP
-    if publish(plan, plan[OUTBOUND], plan[VALUES], expected.order, tau):
+    if publish(plan, plan[OUTBOUND], plan[VALUES], expected.order, d.tau):
         return FAILED
     took[shared[FORWARDED] % len(took)] = clock(plan) - now
     shared[FORWARDED] += 1
@@ -249,13 +240,11 @@ def _watch(plan, guarded, expected, shared, now):
     reason to leave `forward`, or GO_ON.
 
     """
-    causes = _causes_views(guarded.state, len(expected.order))
-    before = causes.reaction[0]
-    if not _looks(guarded, expected, shared, now) or (
-            causes.is_blind[0] == 0.0 and causes.reaction[0] == before):
+    d, before = guarded.d, guarded.d.reaction
+    if not _looks(guarded, expected, shared, now) or not d.is_blind and d.reaction == before:
         return GO_ON  # if there is a reaction, the next state is answered
     seconds = shared[NEWEST_SEC]
-    if causes.is_blind[0] == 0.0 and seconds >= 0 and (
+    if not d.is_blind and seconds >= 0 and (
             puts_label(plan, seconds, shared[NEWEST_NANOSEC])):
         return _brake(plan, guarded, expected, shared, now, plan[OUTBOUND], plan[VALUES])
     return _brake(plan, guarded, expected, shared, now, plan[UNASKED_OUTBOUND],
@@ -323,8 +312,9 @@ def forward(plan, reading, known, guarded, expected, shared, took, times):
 def compile_forward() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     x, k = np.zeros(0), np.zeros(0, dtype=np.int64)
-    reading = Reading(np.zeros(0, dtype=np.uint8), k, np.zeros((3, 1), dtype=np.uint64), k, x)
+    reading = Reading(np.zeros(0, dtype=np.uint8), k, np.zeros((3, 1), dtype=np.uint64), k,
+                      VELOCITY.new(n=1))
     shared = np.array([1, 0, 0, 0, 0, 0])  # interrupted: returns at once
-    forward(k, reading, Known.empty(), Guarded(k, *[x] * 6),
+    forward(k, reading, Known.empty(), Guarded(k, x, x, M.new(n=1), D.new(n=1)),
             Expected(k, x, np.zeros((2, 1)), x, k, k), shared, x, x)
     lock(forward)

@@ -25,7 +25,13 @@ from sensor_msgs.msg import JointState
 from osc_ros.compile.addresses import Integers
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
-from osc_ros.control.safety.answered import Answers, UNASKED, WATCH_PERIOD
+from osc_ros.control.safety.answered import (
+    answered_stamp,
+    Answers,
+    is_sent,
+    UNASKED,
+    WATCH_PERIOD,
+)
 from osc_ros.control.safety.supervision import STALE_STATE, Supervision
 from osc_ros.errors import InputError
 from osc_ros.loop.engine import Engine, Stamp
@@ -337,6 +343,8 @@ class Loop:
 
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
         """See `Engine.use_setup`."""
+        with self._lock:
+            self.engine.prepare_setup(setup)
         return self.request(Engine.use_setup, setup, supervision)
 
     def set_velocity_source(self, mode: str) -> None:
@@ -512,8 +520,8 @@ class Loop:
                 self._add_age(time, perf_counter() - since)
         if self._listener is not None:
             for one in done:
-                if one.is_sent:
-                    self._sent.append((one.answered_stamp,
+                if is_sent(one):
+                    self._sent.append((answered_stamp(one),
                                        one.accepted + one.done - one.arrived,
                                        one.tau[self._output.order]))
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import c_at, integers_at
 from osc_ros.compile.compiled import ahead, inlined, lock, released, view
-from osc_ros.control.safety.answered import ANSWER, doubts_clock
+from osc_ros.control.data import PLANS
+from osc_ros.control.safety.answered import ANSWER, answered_at, doubts_clock
 from osc_ros.control.safety.safety import ENDS, NEEDED, REJECTED
-from osc_ros.control.safety.tables import PLANS
 from osc_ros.control.step.tick_arrays import TABLE_ROWS
 from osc_ros.loop.answering import put_answer, put_touch, put_watch
 from osc_ros.loop.velocity import undo_velocity, VELOCITY
@@ -67,17 +67,16 @@ COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED, WOKEN, PAUSES, TABLE = range
 # before the next one. FULL: the ring buffer is full. FAILED: a function of rcl has failed.
 ASKED, UNREAD, LEFT, FULL, FAILED, GO_ON = range(6)
 
-_views = ANSWER.views
-
 
 @inlined
 def _puts_state(reading, at, arrived):
     """Copy the state that was read into its answer `at`; return whether qd could be computed."""
     record, values = reading.record, reading.words.view(np.float64)
-    at.sec[0], at.nanosec[0], at.arrived[0] = record[SEC], record[NANOSEC], arrived
-    for i in range(len(at.q)):
+    at.sec, at.nanosec, at.arrived = record[SEC], record[NANOSEC], arrived
+    for i in range(at.n):
         at.effort[i] = values[2, i] if record[COUNTS + 2] == record[NAMES] else np.nan
-    return puts_motion(reading, at.time, at.q, at.qd)
+    at.time = puts_motion(reading, at.q, at.qd)
+    return np.isfinite(at.time)
 
 
 @inlined
@@ -92,23 +91,22 @@ def _wakes(plan, shared):
 @inlined
 def _answer(plan, reading, order, table, shared, at):
     """Answer a state; return the reason to leave `serve`, or GO_ON."""
-    n, has_failed = len(order), False
-    at.now[0] = clock(plan)
-    code = put_answer(plan[STEP], table, at, n)
+    has_failed = False
+    at.now = clock(plan)
+    code = put_answer(plan[STEP], table, at)
     if code == REJECTED:
-        undo_velocity(reading.velocity, n)
+        undo_velocity(reading.velocity)
     if np.isfinite(at.tau[0]):
         message, values = plan[OUTBOUND], plan[VALUES]
-        if doubts_clock(code, at.faults, at.count[0]):
+        if doubts_clock(code, at.faults, at.fault_count):
             message, values = plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES]
         has_failed = publish(plan, message, values, order, at.tau)
-    at.done[0] = clock(plan)
+    at.done = clock(plan)
     if has_failed:
         return FAILED
     if code != REJECTED:
-        put_touch(plan[SENSE], table, at, n)
-    asks = at.asks[0]
-    return GO_ON if asks == 0.0 or asks == PLANS and _wakes(plan, shared) else LEFT
+        put_touch(plan[SENSE], table, at)
+    return GO_ON if at.asks == 0 or at.asks == PLANS and _wakes(plan, shared) else LEFT
 
 
 @inlined
@@ -120,11 +118,11 @@ def _watch(plan, order, table, at):
 
     """
     has_failed = False
-    at.now[0] = clock(plan)
-    found = put_watch(plan[WATCH], plan[REACT], table, at, len(order))
+    at.now = clock(plan)
+    found = put_watch(plan[WATCH], plan[REACT], table, at)
     if found & NEEDED:
         has_failed = publish(plan, plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES], order, at.tau)
-    at.done[0] = clock(plan)
+    at.done = clock(plan)
     if has_failed:
         return FAILED
     return LEFT if found & ENDS else GO_ON
@@ -144,7 +142,7 @@ def serve(plan, reading, known, order, ring, shared, times):
     order : (n,) int
         For each entry of a command, the index of its joint.
     ring : (ROWS, …)
-        Records of ANSWER.
+        Words of records ANSWER.
     shared : (8,) int
         See COUNTERS.
     times : (4,)
@@ -153,7 +151,7 @@ def serve(plan, reading, known, order, ring, shared, times):
         longer than this to compute a torque [s].
 
     """
-    n, until = len(order), times[0]
+    until = times[0]
     while True:
         if shared[LEAVE] > 0:
             return ASKED
@@ -178,7 +176,7 @@ def serve(plan, reading, known, order, ring, shared, times):
         elif c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
             return ASKED
         c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
-        at = _views(ring[shared[WRITTEN] % len(ring)], n)
+        at = answered_at(ring[shared[WRITTEN] % len(ring)].ctypes.data)
         if shared[LEAVE] > 0 or has_come and not _puts_state(reading, at, arrived):
             c_at(plan[UNLOCK], (plan[MUTEX],))
             return UNREAD if has_come else ASKED
@@ -190,12 +188,12 @@ def serve(plan, reading, known, order, ring, shared, times):
         else:
             why, until = _watch(plan, order, table, at), arrived + times[2]
         shared[ENDED] += 1
-        if has_come or at.changed[0] != 0.0 or np.isfinite(at.tau[0]):
+        if has_come or at.has_changed or np.isfinite(at.tau[0]):
             shared[WRITTEN] += 1
         c_at(plan[UNLOCK], (plan[MUTEX],))
         if why != GO_ON:
             return why
-        if at.done[0] - at.now[0] > times[3]:
+        if at.done - at.now > times[3]:
             return LEFT
 
 
@@ -204,8 +202,8 @@ def compile_serve() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     reading = Reading(np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64),
                       np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64),
-                      VELOCITY.zeros(1))
+                      VELOCITY.new(n=1))
     shared = np.array([1, *[0] * (len(COUNTERS) - 1)])  # interrupted: returns at once
     serve(np.zeros(MORE + 8, dtype=np.int64), reading, Known.empty(), np.zeros(1, dtype=np.int64),
-          np.zeros((1, ANSWER.size(1))), shared, np.zeros(4))
+          ANSWER.new(n=1).words[None], shared, np.zeros(4))
     lock(serve)

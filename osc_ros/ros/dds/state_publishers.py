@@ -85,10 +85,15 @@ class StatePublishers:
         self._node, self._joints = node, tuple(joints)
         self._sent = np.zeros((MOST, len(self._joints)), dtype=bool)  # the joints that each sends
         self._owners: Integers | None = None  # row of each joint's publisher; None: not fixed
+        self._named = dict[str, str]()  # known names by GID, also of remembered ended publishers
 
     def resolve(self) -> None:
         """Look up the node names of all publishers; this takes 0.3 ms."""
-        self.everybody = publishers(self._node, self.topic)
+        found = publishers(self._node, self.topic)
+        remembered = {*found, *(self._gid(row) for row in range(MOST))}
+        self._named = {gid: name for gid, name in {**found, **self._named}.items()
+                       if name != NAMELESS and gid in remembered}
+        self.everybody = {gid: self._named.get(gid, name) for gid, name in found.items()}
 
     @property
     def is_fixed(self) -> bool:
@@ -234,5 +239,5 @@ class StatePublishers:
         return self.known.gid[row].tobytes().hex()
 
     def _names(self, rows: Iterable[int]) -> str:
-        found = {self._gid(row): self.everybody.get(self._gid(row), NAMELESS) for row in rows}
+        found = {self._gid(row): self._named.get(self._gid(row), NAMELESS) for row in rows}
         return gids(found) if found else ''

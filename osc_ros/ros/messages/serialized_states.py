@@ -42,7 +42,7 @@ class Reading(NamedTuple):
     places: NDArray[np.int64]
     words: NDArray[np.uint64]
     record: NDArray[np.int64]
-    velocity: Array
+    velocity: Any
 
 
 class IncompleteError(InputError):
@@ -346,11 +346,12 @@ def _has(record, field):
 
 
 @inlined
-def puts_motion(reading, time, q, qd):
-    """Write the state to time (1,), q (n,) and qd (n,); return whether qd could be computed."""
+def puts_motion(reading, q, qd):
+    """Write the state to q (n,) and qd (n,); return its time [s], NaN without velocities."""
     n, record, values = len(q), reading.record, reading.words.view(np.float64)
-    time[0] = record[SEC] + 1e-9 * record[NANOSEC]
+    time = record[SEC] + 1e-9 * record[NANOSEC]
     assign(q, values[0])
-    return FOUND == find_velocity(
-        reading.velocity, time[0], q,
+    found = find_velocity(
+        reading.velocity, time, q,
         view(values[1], 0, (n if _has(record, 1) else 0,)), False, qd)
+    return time if found == FOUND else np.nan

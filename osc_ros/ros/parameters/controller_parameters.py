@@ -144,7 +144,6 @@ WATCHDOGS = (
                   'a state that the model predicts, then hold its weight there', 'state_timeout',
                   USUAL[1:]),
     WatchdogEntry(STALE_TARGET, 'missing targets', 'target_timeout'),
-    WatchdogEntry(DEADLINE, 'an update that takes longer than a period of `rate`'),
     WatchdogEntry(NOT_FINITE, 'joint states or torques that are not finite, or cannot be '
                   'computed'),
     WatchdogEntry(JUMP, 'a position step of more than twice what the speed limit allows'),
@@ -166,6 +165,7 @@ WATCHDOGS = (
     WatchdogEntry(CONTACT, 'external torques above contact.torque, contact.force or '
                   'contact.moment; comply: stop, and give way like a weak spring; retract: go '
                   'back along the way that the arm came', reactions=REACTIONS),
+    WatchdogEntry(DEADLINE, 'an update that takes longer than a period of `rate`'),
 )
 
 TASKS = Entry('tasks', (), 'Names of further tasks, highest priority first, all below the tip; '
@@ -408,7 +408,7 @@ _JOINTS = (
           'watchdog takes over [N m/s]; at least twice the effort limit in 0.5 s; empty: twice '
           'the effort limit in limits.reaction_time', lower=1e-6, live=True),
     Entry('limits.velocity', (), 'Largest speed of every joint [rad/s]; empty: those of the robot '
-          'description', lower=1e-6, live=True),
+          'description', lower=1e-6, upper=60.0, live=True),
     Entry('limits.deceleration', (), 'Deceleration that every joint can reach in any pose '
           '[rad/s²]; empty: computed from the effort limits in the worst pose, and at most that '
           'of the robot description (URDF 1.2)', lower=1e-3, live=True),

@@ -316,6 +316,11 @@ def _wrap_parameter_services(node: Node, entries: Mapping[str, Entry]) -> None:
             elif one.name in entries and entries[one.name].fixed:
                 reason = (f"parameter '{one.name}' is fixed when the node starts: set it in the "
                           'parameter file of the node or on its command line')
+            elif one.name in entries:  # before rclpy, whose text has no unit
+                try:
+                    entries[one.name].checked_value(one.value)
+                except InputError as error:
+                    reason = str(error)
             if reason:
                 node.get_logger().warning(f'parameters refused, nothing changed: {reason}')
                 return SetParametersResult(successful=False, reason=reason)

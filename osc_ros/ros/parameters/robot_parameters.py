@@ -131,7 +131,7 @@ LOAD_ENTRIES = (
     Entry('payload.known_to_driver', False, 'true: the driver has the payload too, and '
           'compensates it like the robot', live=True),
     Entry('tool.position', (0.0, 0.0, 0.0), "Controlled point, in the frame of 'tip' [m]",
-          lower=-1e2, upper=1e2, size=3, live=True),
+          lower=-2.0, upper=2.0, size=3, live=True),
     Entry('tool.orientation', (0.0, 0.0, 0.0, 1.0), 'Axes of the controlled point in the frame of '
           "'tip', quaternion x y z w", size=4, live=True),
 )
@@ -182,8 +182,9 @@ def with_payload(values: dict[str, Any], bare: Robot) -> Robot:
     if not (values['payload.mass'] > 0.0 or any(values['payload.inertia'])):
         return bare
     mass, inertia = values['payload.mass'], np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    require_compact(mass, inertia)
-    return bare.with_payload(mass, values['payload.center_of_mass'], inertia, link or None)
+    center = np.array(values['payload.center_of_mass'])
+    require_compact(mass, center, inertia)
+    return bare.with_payload(mass, center, inertia, link or None)
 
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:

@@ -47,7 +47,8 @@ PARAMETERS = (
     Entry('paced', False, 'In lockstep: at most as fast as the wall clock, so that the arm of a '
           'busy machine is slow, and loses no command'),
     Entry('lockstep_timeout', 2.0, 'In lockstep: after this time without a command, the brakes '
-          'close and the simulation steps once without a command [s]', lower=1e-3, upper=3600.0),
+          'close and the simulation steps without a command, until they have stopped the arm [s]',
+          lower=1e-3, upper=3600.0),
     Entry('brakes', True, 'true: the brakes close when commands end; false: the last torque is '
           'applied for ever, and the arm drifts'),
     Entry('brake_timeout', 0.2, 'In real time: the brakes close after this wall time without a '
@@ -238,15 +239,17 @@ class Simulator(Node):  # type: ignore[misc]
 
     def _wait(self) -> None:
         """In lockstep: publish the state again, or step without a command after the time-out."""
-        waited = perf_counter() - self._answered
-        if self._is_answered:
+        waited, commanded = perf_counter() - self._answered, self._commanded
+        is_stopping = (commanded.missing <= commanded.ended
+                       and np.any(self._plant.qd[self._plant.braked]))
+        if self._is_answered or is_stopping:
             self._advance_when_due()
             return
         if perf_counter() - self._sent < REPEAT:
             return
-        if not self._commanded.is_held and waited > self._timeout:
+        if not commanded.is_held and waited > self._timeout:
             self._unanswered += 1
-            self._close_brakes(self._commanded.missing)
+            self._close_brakes(commanded.missing)
             self.get_logger().warning(
                 f'no command for {waited:.1f} s: stepping '
                 + ('with the brakes closed' if self._has_brakes else 'with the last one'),

@@ -155,7 +155,8 @@ class ControllerLink:
         if not is_there and reading.lifecycle != ABSENT:
             reading.lifecycle, self._is_loaded = ABSENT, False
             reading.forget_motion()
-        if is_there and reading.lifecycle == ABSENT:
+        is_late = reading.lifecycle == 'active' and reading.control.text == 'inactive'
+        if is_there and (reading.lifecycle == ABSENT or is_late):
             self._ask('get_state', GetState.Request(), self._on_state)
         if is_there and not self._is_loaded:
             self._load()

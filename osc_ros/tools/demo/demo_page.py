@@ -98,7 +98,8 @@ def _parameters(loop: str, wanted: Demonstration, output: Path, stack: ExitStack
     if loop != DDS:
         given = stack.enter_context(arm_parameters(loop, wanted, output))
         return {'osc_arm': {**given, 'autostart': True}}
-    # in lockstep, so that the arm of a busy machine is slow instead of lost
-    return {'osc_simulator': {**wanted.given('osc_simulator'), 'lockstep': True, 'paced': True},
+    # in lockstep, so that the arm of a busy machine is slow: not lost, nor stopped by its brakes
+    return {'osc_simulator': {**wanted.given('osc_simulator'), 'lockstep': True, 'paced': True,
+                              'lockstep_timeout': STALLED},
             'osc_controller': {**wanted.given('osc_controller'), 'autostart': True,
                                'state_timeout': STALLED}}

@@ -23,6 +23,7 @@ SPEED = 'speed_override'  # parameter [%]
 MARGIN = 'clearance.margin'  # parameter; at 0 m the arm does not keep clear
 REASON = 'reason '  # beginning of the keys of the reasons why the tip is not at its goal
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
+HARMLESS = 'deadline: '  # beginning of warnings that change nothing for the user of the page
 WORDS = 50  # number of stored log lines
 WORST = 0.999  # below this least controlled share, singularity damping acts
 NEAR = 0.1  # a joint closer to its limit than this share of its range is near it
@@ -182,8 +183,9 @@ class Reading:
     refusals: dict[str, str] = field(default_factory=dict)
 
     def say(self, level: str, text: str) -> None:
-        """Append a message to `words`, with the present time."""
-        self.words.append((level, text, strftime('%H:%M:%S')))
+        """Append a message to `words`, with the present time, unless it is a missed deadline."""
+        if level != 'warning' or not text.startswith(HARMLESS):
+            self.words.append((level, text, strftime('%H:%M:%S')))
 
     def forget_motion(self) -> None:
         """Drop the data that an active controller reports, because it has ended."""

@@ -8,25 +8,26 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, minimize
 
+from osc_ros.control.data import LAW_D, LAW_M
 from osc_ros.control.limits import limits
-from osc_ros.control.limits.bounds import ACCELERATION_ROWS, exceeds, HIGHEST, LOWEST, TOTAL
+from osc_ros.control.limits.bounds import exceeds
 from osc_ros.control.limits.complementarity import nearest_within
-from osc_ros.control.limits.limiter import limit, ROOM, STATE
-from osc_ros.control.limits.nearest import Tasks, YIELDING
-from osc_ros.dynamics.priority.level_row import WIDTH
+from osc_ros.control.limits.limiter import limit
+from osc_ros.control.limits.nearest import YIELDING
 import tolerances
 from variants import first_quick
 
+LENGTH = 0.3  # that weights a rotation of 1 rad like a translation [m]
 QUICKEST = 250.0  # `quickest` of exceeds, for ticks of 2 ms [1/s]
 
 
 def bounds(q, qd, position, velocity, deceleration, rate):
     """Return the lowest and highest acceleration of one joint."""
-    accelerations = np.full((ACCELERATION_ROWS, 1), np.nan)  # none is taken for unexplained
-    table = np.zeros((limits.ZONE + 1, 1))
-    table[:limits.EFFORT, 0] = *position, velocity, deceleration, rate
-    exceeds(accelerations, *(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST, 0.0, 1.0)
-    return accelerations[LOWEST, 0], accelerations[HIGHEST, 0]
+    m, d = LAW_M.new(n=1), LAW_D.new(n=1)
+    d.unexplained[:], m.payload_ratio = np.nan, 1.0  # no acceleration is taken for unexplained
+    d.limits[:limits.EFFORT, 0] = *position, velocity, deceleration, rate
+    exceeds(m, d, *(np.atleast_1d(float(x)) for x in (q, qd)), QUICKEST)
+    return d.lowest[0], d.highest[0]
 
 
 @pytest.mark.parametrize('seed', first_quick(range(8), 2))
@@ -124,6 +125,27 @@ def test_least_change_within_bounds_is_that_of_scipy(n, condition):
         assert (push * side <= 0.0).all()
 
 
+@pytest.mark.parametrize('seed', range(5))
+def test_bounds_of_many_near_pairs_that_contradict_each_other_have_a_solution(seed):
+    rng, n, pairs = np.random.default_rng(seed), 7, 16
+    M = spd(rng, n, 1e3)
+    rows = np.repeat(rng.normal(scale=0.3, size=(pairs // 2, n)), 2, axis=0)  # nearly parallel
+    C = np.vstack([np.eye(n), M, rows + rng.normal(scale=3e-3, size=(pairs, n))])
+    K = C @ np.linalg.inv(M) @ C.T
+    K += np.diag(np.diag(K) * np.repeat([1e-5, 1e-7, 0.1], [n, n, pairs]))
+    qdd = C @ rng.normal(scale=20.0, size=n)
+    upper = np.concatenate([rng.uniform(0.0, 10.0, n), rng.uniform(0.0, 0.3, n),
+                            rng.uniform(-5.0, 1.0, pairs)])
+    lower = np.concatenate([-upper[:2 * n], np.full(pairs, -np.inf)])
+    change, push, side = nearest(K, qdd, lower, upper, rng.integers(-1, 2, size=len(K))
+                                 * np.isfinite(lower))
+    assert (push * side <= 0.0).all()
+    np.testing.assert_array_equal(push[side == 0], 0.0)
+    np.testing.assert_allclose(change, K @ push, atol=1e-6)
+    np.testing.assert_allclose(np.where(side == 0, np.clip(qdd + change, lower, upper), np.where(
+        side > 0, upper, lower)), qdd + change, atol=1e-6)
+
+
 def test_least_change_is_continuous_where_a_bound_is_met():
     rng = np.random.default_rng(3)
     K, ones = spd(rng, 7, 1e3), np.ones(7)
@@ -140,26 +162,26 @@ def problem(rng, n=7):
     M_inv, J = np.linalg.inv(M), rng.normal(size=(6, n))
     qdd, bias, inside = rng.normal(scale=8.0, size=n), rng.normal(size=n), rng.normal(size=n)
     effort = np.abs(M @ inside + bias) + rng.uniform(0.05, 1.0, size=n)
-    tasks = Tasks(J, np.linalg.inv(J @ M_inv @ J.T)[None], np.zeros((1, WIDTH)), 0.3)
-    return (M_inv, tasks, qdd, inside - rng.uniform(0.0, 4.0, size=n),
-            inside + rng.uniform(0.0, 4.0, size=n), effort), M @ qdd + bias
+    return (M_inv, (J, np.linalg.inv(J @ M_inv @ J.T)), qdd,
+            inside - rng.uniform(0.0, 4.0, size=n), inside + rng.uniform(0.0, 4.0, size=n),
+            effort), M @ qdd + bias
 
 
 @njit(error_model='numpy')
-def put_within(state, room, tasks, tau):
-    limit(state, room, tasks, 0, 0.0, np.zeros(len(tau)), tau)
+def put_within(m, d, tau):
+    limit(m, d, 1, 0, 0.0, np.zeros(len(tau)), tau)
 
 
 def within(given, tau):
     """Return the torques within the limits, and whether any bound is active."""
-    (M_inv, tasks, qdd, lower, upper, effort), n, tau = given, len(tau), tau.copy()
-    state, room = STATE.zeros(n), ROOM.zeros(n)
-    at, own = STATE.of(state, n), ROOM.of(room, n)
-    at.table[limits.EFFORT], at.table[limits.DECELERATION] = effort, 1.0
-    at.accelerations[[TOTAL, LOWEST, HIGHEST]] = qdd, lower, upper
-    own.M_inv[:], own.window[:] = M_inv, np.outer([-1.0, 1.0], effort)
-    put_within(state, room, tasks, tau)
-    return tau, bool(at.is_at_work[0])
+    (M_inv, task, qdd, lower, upper, effort), n, tau = given, len(tau), tau.copy()
+    m, d = LAW_M.new(n=n, k=1, m=1), LAW_D.new(n=n, k=1, m=1)
+    (d.level_J[0], d.level_Lambda[0, 0]), m.singularity[0] = task, LENGTH
+    d.most_effort[:], d.deceleration[:] = effort, 1.0
+    d.qdd_law[:], d.lowest[:], d.highest[:] = qdd, lower, upper
+    d.M_inv[:], d.window[:] = M_inv, np.outer([-1.0, 1.0], effort)
+    put_within(m, d, tau)
+    return tau, d.limits_work
 
 
 def least_change(A, qdd, rows, room):
@@ -175,13 +197,13 @@ def test_torques_are_those_of_the_least_change_within_all_limits():
     rng = np.random.default_rng(5)
     for _ in range(20):
         given, tau = problem(rng)
-        M_inv, (J, Lambda, _, length), qdd, lower, upper, effort = given
+        M_inv, (J, Lambda), qdd, lower, upper, effort = given
         M = np.linalg.inv(M_inv)
         bias = tau - M @ qdd
         # relax the bounds that a joint cannot meet with its own torque alone
         lower = np.minimum(lower, (effort - bias) / np.diag(M))
         upper = np.maximum(upper, (-effort - bias) / np.diag(M))
-        S = np.repeat([1.0, length], 3)
+        S = np.repeat([1.0, LENGTH], 3)
         mobility = np.trace(J @ M_inv @ J.T / np.outer(S, S)) / 6.0
         A = M + J.T @ np.diag(1.0 / (mobility * S * S)) @ J / YIELDING
         expected = least_change(A, qdd, np.vstack([np.eye(7), -np.eye(7), M, -M]),

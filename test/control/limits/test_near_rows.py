@@ -15,10 +15,10 @@ from osc_ros import Law, Limits, Settings
 from osc_ros.collision.link_shapes import LinkShape
 from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacle, Obstacles
 from osc_ros.compile.compiled import kernel
-from osc_ros.control.limits.bodies import bodies_of, MOTION_WIDTH
-from osc_ros.control.limits.bounds import ACCELERATION_ROWS, ceiling
+from osc_ros.control.data import LAW_D, LAW_M, MOST_NEAR
+from osc_ros.control.limits.bodies import bodies_of
+from osc_ros.control.limits.bounds import ceiling
 from osc_ros.control.limits.clearance import BRAKING, Clearance, fence_box, KeepingClear
-from osc_ros.control.limits.load import MOST_NEAR, ROW_WIDTH
 from osc_ros.control.limits.near_rows import (
     APPROACH,
     DISTANCE,
@@ -36,9 +36,8 @@ TIME = 10.0
 
 
 @kernel
-def put_rows(clear, obstacles, bodies, q, qd, table, accelerations, work, rows, most, of):
-    return near_rows((clear, obstacles), bodies, (10.0, 0.0), q, qd, (table, accelerations), work,
-                     (rows, most, of, 0))
+def put_rows(m, d, clearance, obstacles, q, qd):
+    return near_rows(m, d, clearance, obstacles, (10.0, 0.0), q, qd, 0)
 
 
 @kernel
@@ -80,11 +79,11 @@ class Rows:
         self.table = Limits.of(ROBOT).table
         self.q = rng.uniform(*ROBOT.position_limits.T)
         self.qd = rng.uniform(-1.0, 1.0, 7)
-        n, k = 7, 7 + MOST_NEAR
-        self.rows, self.most, self.of = np.zeros((k, n)), np.zeros(k), np.zeros((k, ROW_WIDTH))
-        self.count = put_rows(*self.clear.arrays, bodies_of(ROBOT), self.q, self.qd, self.table,
-                              np.zeros((ACCELERATION_ROWS, n)), np.zeros((n, MOTION_WIDTH)),
-                              self.rows, self.most, self.of)
+        m, d = LAW_M.new(n=7), LAW_D.new(n=7)
+        m.bodies[:], d.limits[:] = bodies_of(ROBOT), self.table
+        self.rows, self.most = d.row_of_q, d.row_most
+        self.count = put_rows(m, d, self.clear.record, self.obstacles.record, self.q,
+                              self.qd)
 
     def bias(self, k, found):
         """Return the second derivative of a distance for q̈ = 0 that a row assumes."""
@@ -124,7 +123,7 @@ class Rows:
 def test_rows_are_the_second_derivatives_of_the_distances(seed):
     own, h = Rows(seed), 1e-4
     accelerations = own.rng.uniform(-3.0, 3.0, 7)
-    found = own.clear._at.found[:own.count]
+    found = own.clear.record.found[:own.count]
     for k, one in enumerate(found):
         pair = int(one[FIRST]), int(one[SECOND])
         before, here, after = (

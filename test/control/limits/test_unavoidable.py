@@ -123,9 +123,9 @@ def test_no_torque_steps_where_obstacles_come_go_and_jump_around_fast_joints(nam
 
 
 @pytest.mark.slow  # quick: test_no_torque_steps_where_obstacles_come_go_and_jump
-@pytest.mark.xfail(strict=True, reason='known defect: four boxes around a light wrist drive it to '
-                                       '1.5 of its speed limit; steps of 0.035 of an FR3')
-@pytest.mark.parametrize('name', ['gen3', 'fr3'])
+@pytest.mark.parametrize('name', ['gen3', 'fr3', pytest.param('panda', marks=pytest.mark.xfail(
+    strict=True, reason='known defect: torques step by up to 0.05 while three joints are at their '
+                        'speed limits'))])
 def test_no_torque_steps_where_four_obstacles_come_go_and_jump(name):
     speeds, steps = driven_among(name, 4, 'obstacles')
     assert speeds.max() < 1.05

@@ -15,6 +15,7 @@ from arm import Arm, PANDA, PERIOD, READY
 from driven import Driven
 from osc_ros import InputError, Law, Robot, Settings
 from osc_ros.compile.compiled import kernel
+from osc_ros.control.data import D
 from osc_ros.control.model_error.contact import Contact, ContactSense, NOT_TOUCHED, touched
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.driver import Driver
@@ -23,7 +24,6 @@ from osc_ros.control.safety.supervision import (
     CONTACT,
     NOT_FINITE,
 )
-from osc_ros.control.safety.tables import STATE, STOPPING
 from osc_ros.control.settings import Observation
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.loop import requests
@@ -151,25 +151,21 @@ class TestThresholds:
 
     def test_estimate_that_has_not_settled_is_no_contact(self):
         sense, law = ContactSense(['a'] * 7), Arm().robot
-        found = Driven(wall=False).law.external
+        found = Driven(wall=False).law.setup.unmodelled.observer.record
         found.torque[:] = 1e3
         sense.use(Contact.of(law, Disturbance(), True), np.zeros(7))
-        assert touched(sense.record, *found.records[1:], 7) == NOT_TOUCHED
-
-
-stopping_views = STOPPING.views
+        assert touched(sense.record, found) == NOT_TOUCHED
 
 
 @kernel
-def way_back(state, line, first, distance, step, found):
+def way_back(d, line, first, distance, step, found):
     """Record a way, go back along it from one of its positions, and write the positions."""
-    at = stopping_views(state, line.shape[1])
     for k in range(len(line)):
-        record_way(at, distance, line[k])
-    begin_way_back(at, distance, line[first])
+        record_way(d, distance, line[k])
+    begin_way_back(d, distance, line[first])
     for k in range(len(found)):
-        go_back(at, step)
-        assign(found[k], at.at)
+        go_back(d, step)
+        assign(found[k], d.way_at)
 
 
 class TestRetreat:
@@ -178,17 +174,17 @@ class TestRetreat:
     def test_it_ends_after_the_distance_or_at_the_oldest_position(self):
         line = np.linspace(0.0, 1.0, 101)[:, None] * [1.0, -0.5]
         found = np.zeros((200, 2))
-        way_back(STATE.zeros(2), line, 100, 0.3, 0.004, found)
+        way_back(D.new(n=2), line, 100, 0.3, 0.004, found)
         assert np.abs(np.diff(found, axis=0)).max() < 0.004 + 1e-12
         np.testing.assert_allclose(found[-1], [0.7, -0.35])
-        way_back(STATE.zeros(2), line, 100, 5.0, 9.0, found)
+        way_back(D.new(n=2), line, 100, 5.0, 9.0, found)
         np.testing.assert_allclose(found[0], [0.0, 0.0], atol=1e-12)
-        way_back(STATE.zeros(2), line[:1], 0, 1.0, 1.0, found)
+        way_back(D.new(n=2), line[:1], 0, 1.0, 1.0, found)
         np.testing.assert_allclose(found[-1], line[0])
 
     def test_the_longest_way_needs_no_more_positions_than_are_kept(self):
         line, found = np.linspace(0.0, 12.0, 20001)[:, None] * [1.0], np.zeros((1, 1))
-        way_back(STATE.zeros(1), line, 20000, 10.0, 10.0, found)
+        way_back(D.new(n=1), line, 20000, 10.0, 10.0, found)
         np.testing.assert_allclose(found, 2.0, atol=0.03)
 
 

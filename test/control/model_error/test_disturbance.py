@@ -23,7 +23,7 @@ from osc_ros.control.model_error.disturbance import (
     yielding_axes,
 )
 from osc_ros.control.model_error.friction import Friction
-from osc_ros.control.model_error.observer import ExternalForce
+from osc_ros.control.model_error.observer import OBSERVER
 from osc_ros.control.setpoint.trajectory import figure_of_eight
 from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.methods import default_method
@@ -295,17 +295,16 @@ class TestContact:
 
 def estimate(torque, settled=1.0, wrench=None):
     """Return an estimate for a robot whose torques are 0.1 m of the entries of the wrench."""
-    found = ExternalForce(7)
-    plan, state, result = found.views
-    plan.bandwidth[0], state.missing[0], state.torque[:] = 100.0, 1.0 - settled, torque
-    result.columns[:], result.wrench[:] = 0.1 * np.eye(7, 6), 0.0 if wrench is None else wrench
+    found = OBSERVER.new(n=7)
+    found.bandwidth, found.missing, found.torque[:] = 100.0, 1.0 - settled, torque
+    found.columns[:], found.wrench[:] = 0.1 * np.eye(7, 6), 0.0 if wrench is None else wrench
     return found
 
 
 def advanced(compensation, time, external, tau, is_held=False, axes=BASE, qd=None):
     """Advance a compensation to a time; return its torques (n,)."""
     qd = np.ones(7) if qd is None else qd
-    compensate(compensation.records, external.records, time, tau, qd, axes, is_held, NONE)
+    compensate(compensation.record, external, time, tau, qd, axes, is_held, NONE)
     return compensation.torque
 
 
@@ -349,7 +348,7 @@ class TestRules:
         compensation = Compensation(panda(), yields=(axes == 'force') * np.ones(6))
         law = np.full(7, 1e-2)
         for k in range(PERIODS // 2):
-            stuck = law + compensation.views[1].delayed
+            stuck = law + compensation.record.delayed
             found = advanced(compensation, k * PERIOD, estimate(-stuck, wrench=-10.0 * law[:6]),
                              law, qd=np.zeros(7))
         wrist = found[5] if axes == 'force' else found[6]

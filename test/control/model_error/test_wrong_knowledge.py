@@ -14,6 +14,7 @@ from foreign import ForeignPlant
 from friction_kernel import compiled
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
+from osc_ros.control.data import RUN
 from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import HOLDING
 from osc_ros.control.limits.limits import Limits
@@ -336,8 +337,8 @@ def test_changes_at_100_hz_come_in_no_faster_than_one():
 
 
 def test_blend_changes_a_difference_at_no_more_than_the_rate_however_often_it_begins():
-    blend, rng, limits = Blend(3), np.random.default_rng(0), np.array([10.0, 100.0, np.inf])
-    difference, time = np.zeros(3), 0.0
+    run, rng, limits = RUN.new(n=3), np.random.default_rng(0), np.array([10.0, 100.0, np.inf])
+    blend, difference, time = Blend(run), np.zeros(3), 0.0
     for _ in range(300):
         left = blend.weight * difference
         difference = left + rng.normal(size=3) * [10.0, 30.0, 100.0] * (rng.random() < 0.3)
@@ -345,11 +346,12 @@ def test_blend_changes_a_difference_at_no_more_than_the_rate_however_often_it_be
         last = difference
         for _ in range(rng.integers(1, 40)):
             time += PERIOD
-            now = advance(blend.record, 3, time) * difference
+            advance(run, time)
+            now = blend.weight * difference
             assert (np.abs(now - last)[:2] <= 0.75 * CHANGE_RATE * PERIOD * limits[:2]
                     * (1.0 + 1e-9)).all()
             last = now
     for _ in range(20000):
         time += PERIOD
-        advance(blend.record, 3, time)
+        advance(run, time)
     assert blend.weight == 0.0

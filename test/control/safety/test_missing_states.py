@@ -12,10 +12,10 @@ from blind import Sensed
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.compile.compiled import kernel, plain
+from osc_ros.control.data import D, M
 from osc_ros.control.safety.estimate import LEAST, WINDOW
 from osc_ros.control.safety.prediction import forget_directions, predict
 from osc_ros.control.safety.supervision import JUMP
-from osc_ros.control.safety.tables import PLAN, RESULT, STATE
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.errors import InputError
 from osc_ros.loop.velocity import find_velocity, REPEATED, VelocitySource
@@ -224,42 +224,38 @@ def predicted(seed, all_at_once):
     rng, arm = np.random.default_rng(seed), Sensed('xarm7')
     plant, robot = arm.plant, arm.robot
     plant.friction = GEARS * arm.limits.effort
-    plan, state, room = PLAN.zeros(robot.n), STATE.zeros(robot.n), RESULT.zeros(robot.n)
-    wanted, at = PLAN.of(plan, robot.n), STATE.of(state, robot.n)
-    prediction, wanted.robot.joints[0] = at.prediction, robot.n
-    wanted.robot.fastest[:] = robot.velocity_limits
-    wanted.robot.lower[:], wanted.robot.upper[:] = robot.position_limits.T
-    wanted.output.limits[:] = arm.limits.effort
+    m, d = M.new(n=robot.n), D.new(n=robot.n)
+    m.fastest[:], m.effort_limits[:] = robot.velocity_limits, arm.limits.effort
+    m.lower[:], m.upper[:] = robot.position_limits.T
     moving = np.where(np.arange(robot.n) < 4, rng.choice([0.0, 1.0], robot.n), 0.0) * rng.uniform(
         -2.0, 2.0, robot.n)
     for k in range(24):  # only the joints that move overcome their friction
         tau = arm.law.inverse_dynamics(plant.q, plant.qd, moving)
         tau += np.sign(moving) * plant.friction
-        prediction.times[k], prediction.q[k], prediction.qd[k] = 0.002 * k, plant.q, plant.qd
-        prediction.tau[k] = tau
+        d.answer_times[k], d.answer_q[k], d.answer_qd[k] = 0.002 * k, plant.q, plant.qd
+        d.answer_tau[k] = tau
         plant.step(tau, 0.002)
-    prediction.answered[:] = prediction.kept[:] = 24
-    prediction.sent[0], prediction.sent_tau[0] = 1, tau
-    plain(forget_directions)(prediction)
+    d.answers = d.answers_kept = 24
+    d.log_count, d.log_tau[0] = 1, tau
+    plain(forget_directions)(d)
     begun, now, shoulder = plant.q.copy(), 0.048, np.arange(robot.n) < 4
-    at.gate.came[0], at.gate.q[:], at.gate.qd[:] = now, plant.q, plant.qd
-    predicted_at(*arm.law.command_model.arrays, plan, state, room, now)
+    d.came, d.q[:], d.qd[:] = now, plant.q, plant.qd
+    predicted_at(*arm.law.command_model.arrays, m, d, now)
     for k in range(1, 76):
         tau = tau + 0.003 * rng.uniform(-1.0, 1.0, robot.n) * shoulder * arm.limits.effort
-        prediction.sent_times[k], prediction.sent_tau[k] = now, tau
-        prediction.sent[0] = k + 1
+        d.log_times[k], d.log_tau[k], d.log_count = now, tau, k + 1
         plant.step(tau, 0.002)
         now += 0.002
         if not all_at_once:
-            predicted_at(*arm.law.command_model.arrays, plan, state, room, now)
-    predicted_at(*arm.law.command_model.arrays, plan, state, room, now)
-    return np.abs(prediction.at_q - plant.q), np.abs(plant.q - begun)
+            predicted_at(*arm.law.command_model.arrays, m, d, now)
+    predicted_at(*arm.law.command_model.arrays, m, d, now)
+    return np.abs(d.predicted_q - plant.q), np.abs(plant.q - begun)
 
 
 @kernel
-def predicted_at(integers, numbers, memory, plan, state, room, now):
+def predicted_at(integers, numbers, memory, m, d, now):
     """Advance the prediction to a time [s]."""
-    predict((integers, numbers, memory), plan, state, room, now)
+    predict((integers, numbers, memory), m, d, now)
 
 
 @pytest.mark.parametrize('all_at_once', [False, True])

@@ -20,6 +20,7 @@ from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.safety.sample import CLOCK_STATES
 from osc_ros.control.safety.supervision import (
     DEADLINE,
+    DEFAULT_WATCHDOGS,
     JUMP,
     NOT_FINITE,
     OVERSPEED,
@@ -410,6 +411,17 @@ def test_update_that_takes_too_long_has_missed_its_deadline():
     bench.supervisor.torque(slow)
     assert bench.supervisor.cause == DEADLINE
     assert bench.supervisor.reason == 'an update took 0.0110 s'
+
+
+@pytest.mark.parametrize('other', ('velocity', 'contact', 'too_near', 'stale_target'))
+def test_missed_deadlines_hide_no_other_cause_that_is_only_reported(other):
+    bench = Bench()
+    bench.supervisor.settings = Supervision(
+        DEFAULT_WATCHDOGS, LIMITS, fade_time=FADE, period=PERIOD)
+    for cause, reason in ((DEADLINE, 'late'), (other, 'of interest'), (DEADLINE, 'late')):
+        bench.supervisor.report_fault(cause, reason)
+    bench.supervisor.watch()
+    assert (bench.supervisor.cause, bench.supervisor.reason) == (other, 'of interest')
 
 
 def test_law_is_not_called_while_the_arm_is_stopped():

@@ -146,7 +146,7 @@ def test_goal_during_a_stop_is_slow_too():
                                              np.array([5.0, 5.0]), guide.guide)
     guide.run(0.01, 0.1)
     before = guide.guide
-    before.views[1].now[0] = guide.time
+    before.records[1].now = guide.time
     guide.guide = SetPointGenerator.coasting(np.eye(4), np.array([0, 0, 0, 0.01, 0, 0.0]),
                                              np.array([5.0, 5.0]), before)
     guide.guide.keep_within(LIMITS)

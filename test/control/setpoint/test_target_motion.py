@@ -366,6 +366,7 @@ def test_with_infinite_limits_the_target_jumps_to_where_it_is_wanted():
 @pytest.mark.parametrize('given, message', [
     ({'speed': [1.0]}, r'speed .*\(1,\), (give|must be).*\(2,\)'),
     ({'jerk': [1.0, 0.0]}, 'positive'),
+    ({'speed': [2.5, 250.0]}, 'target speed.*at most 20.*millimetres'),
     ({'speed': [np.inf, 1.0]}, '(give|must be).*infinite'),
     ({'box': [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]}, 'positions'),
     ({'speed': [np.inf] * 2, 'acceleration': [np.inf] * 2, 'jerk': [np.inf] * 2,
@@ -444,7 +445,7 @@ def test_target_goes_on_smoothly_while_python_is_late_and_states_come_at_random(
         if kind == 'another pose' and led.time > 0.3 and not changed:
             led.follow(PoseGoal(at((0.2, -0.2, 0.5))))
             changed = True
-        put_target(*led.guide.records, led.time, 1.0, np.empty(40))
+        put_target(*led.guide.records, led.time, 1.0)
         ticks -= 1
         if ticks < 0:
             led.guide.plan(LIMITS, np.zeros(6))

@@ -26,7 +26,6 @@ from osc_ros.control.model_error.friction import (
 from osc_ros.control.setpoint.trajectory import figure_of_eight
 from osc_ros.control.step.reference import MEMORY, PAUSE
 from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, Task
-from osc_ros.dynamics.priority import level_row
 from osc_ros.dynamics.priority.priority import Priorities
 from osc_ros.dynamics.trees.articulated import Articulated
 
@@ -73,11 +72,11 @@ class Plain:
         ticks = 0.0 < dt <= PAUSE
         velocity = before + dt * self.posture(q, before) if ticks else before
         levels, highest = list(self.law.levels.values()), 0.0
-        for level, link, row, axes in zip(levels, self.at, self.solver.rows, self.axes(q)):
+        d = self.solver.d
+        for k, (level, link, axes) in enumerate(zip(levels, self.at, self.axes(q))):
             twist = level.target.twist
-            row[level_row.ACTIVATION:level_row.ACTIVATION + 6] = level.activation
-            row[level_row.FRAME:level_row.FRAME + 9] = axes.ravel()
-            row[level_row.U:level_row.U + 6] = level.moves * [*twist[:3] @ axes, *twist[3:] @ axes]
+            d.level_activation[k], d.level_frame[k] = level.activation, axes.ravel()
+            d.level_u[k] = level.moves * [*twist[:3] @ axes, *twist[3:] @ axes]
             gains, rates = level.task.gains, [level.rate]
             if not isinstance(gains, Gains):
                 mobility = np.diag(Lambda_inv)[6 * link:6 * link + 6]

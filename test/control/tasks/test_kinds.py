@@ -27,7 +27,6 @@ from osc_ros.control.tasks.task import (
     TargetLimits,
     Task,
 )
-from osc_ros.dynamics.priority.level_row import ACTIVATION, FRAME, MAP, MAPPED, RATE
 from osc_ros.errors import InputError
 import tolerances
 from variants import first_quick
@@ -110,14 +109,18 @@ class Motion:
                       self.twist + t * self.acceleration, self.acceleration)
 
 
+def axes_and_map(d, i):
+    """Return the rotation of the axes of level i (6, 6), and its map of the link's twist."""
+    T = np.kron(np.eye(2), d.level_frame[i].reshape(3, 3))
+    return T, d.level_map[i].reshape(6, 6).copy() if d.is_mapped[i] else np.eye(6)
+
+
 def observed(law, motion, t):
     """Return the law's error, rate in base axes, rate in task axes, S and u at time t."""
-    [level], [row] = law.levels.values(), law.priorities.rows
+    [level], d = law.levels.values(), law.priorities.d
     level.generator = still(motion.set_point(t), t)
     law.torque(t, *motion.joints(t))
-    T = np.kron(np.eye(2), row[FRAME:].reshape(3, 3))
-    S = row[MAP:MAP + 36].reshape(6, 6).copy() if row[MAPPED] else np.eye(6)
-    rate = row[RATE:RATE + 6].copy()
+    T, S, rate = *axes_and_map(d, 0), d.level_rate[0].copy()
     return level.error.copy(), T @ rate, rate, T.T @ S, T.T @ level.u
 
 
@@ -191,14 +194,13 @@ class TestContract:
                       effort=np.full(7, 1e3))
             for seed in range(8):
                 motion = Motion(kind, seed, 0.05)
-                level, row = arm.law.levels['one'], arm.law.priorities.rows[-1]
+                level, d = arm.law.levels['one'], arm.law.priorities.d
                 level.generator = still(motion.set_point(0.0))
                 tau = arm.law.torque(0.0, motion.q, motion.qd)
                 if arm.law.limiter.is_at_work or arm.law.priorities.shares.min() < 1.0:
                     continue
                 compared += 1
-                S = row[MAP:MAP + 36].reshape(6, 6) if row[MAPPED] else np.eye(6)
-                T = np.kron(np.eye(2), row[FRAME:].reshape(3, 3))
+                T, S = axes_and_map(d, -1)
                 _, _, acceleration = motion.link.driven(motion.q, motion.qd, tau)
                 missed = T.T @ (S @ acceleration - level.u)
                 assert np.abs(missed[np.array(axes) == 'motion']).max() < (
@@ -384,7 +386,7 @@ def test_reference_of_the_friction_compensation_moves_the_axis_with_the_line_of_
         motion = Motion(GAZE.kind, seed, 0.0)
         law.levels['gaze'].generator = still(motion.set_point(0.0))
         law.torque(0.0, motion.q, np.zeros(7))
-        _, twist, _ = motion.link.at(motion.q, law._setup.reference.motion[0], np.zeros(7))
+        _, twist, _ = motion.link.at(motion.q, law._setup.d.reference[0], np.zeros(7))
         p = motion.link.at(motion.q, np.zeros(7), np.zeros(7))[0]
         way = motion.target[:3, 3] - p[:3, 3]
         # rates of the axis and of the line of sight; link and point both move
@@ -433,7 +435,7 @@ def test_activation_is_none_near_the_link_and_all_from_afar():
         arm.law.levels['gaze'].generator = still(Target(pose(T[:3, 3] + [0.0, distance, 0.0],
                                                              NO_ROTATION)))
         assert np.isfinite(arm.law.torque(0.0, READY, np.zeros(7))).all()
-        shares.append(arm.law.priorities.rows[0, ACTIVATION])
+        shares.append(arm.law.priorities.d.level_activation[0, 0])
     assert shares[:3] == [0.0] * 3 and shares[3] < 1e-6
     assert shares[4] == pytest.approx(0.5, abs=1e-9) and shares[5] == pytest.approx(1.0)
     assert shares[6:] == [1.0] * 2

@@ -21,7 +21,6 @@ from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
-from osc_ros.dynamics.priority import level_row
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 import tolerances
@@ -319,8 +318,8 @@ def test_integral_of_force_in_the_air_stops_at_its_bound_and_the_arm_goes_on_slo
     arm = pressing(ForceControl(gain=0.3, integral_rate=10.0))
     arm.plant.model.geom('wall').pos[2] -= 1.0
     arm.run(1.0, lambda: arm.law.set_measured_wrench(np.zeros(6), arm.plant.time))
-    [row] = arm.law.priorities.rows
-    assert np.abs(row[30:42]).max() <= 15.0 * 1.3 + 20.0 + 1e-9
+    d = arm.law.priorities.d
+    assert np.abs([d.level_rate, d.level_wrench]).max() <= 15.0 * 1.3 + 20.0 + 1e-9
     speeds = np.diff(np.array(arm.poses)[:, 2, 3]) / PERIOD
     assert np.abs(speeds).max() < 1.0
 
@@ -330,8 +329,7 @@ def test_measured_wrench_that_cannot_be_pulls_no_more_than_the_correction():
     arm.run(2.0)
     arm.law.set_measured_wrench([0.0] * 5 + [1e4], arm.plant.time)
     arm.run(arm.plant.time + PERIOD)
-    [row] = arm.law.priorities.rows
-    assert abs(row[level_row.WRENCH + 5] + 15.0) < 20.0 + 1e-3
+    assert abs(arm.law.priorities.d.level_wrench[0, 5] + 15.0) < 20.0 + 1e-3
     with pytest.raises(InputError, match='at most 100000'):
         arm.law.set_measured_wrench([0.0] * 5 + [1e308], arm.plant.time)
 

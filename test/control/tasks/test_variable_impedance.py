@@ -13,6 +13,7 @@ import pytest
 from arm import PANDA, PERIOD, READY
 from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
+from osc_ros.control.data import LAW_D, LAW_M
 from osc_ros.control.tasks import impedance
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import (
@@ -25,9 +26,7 @@ from osc_ros.control.tasks.impedance import (
     VariableImpedance,
 )
 from osc_ros.control.tasks.task import Stiffness, Task
-from osc_ros.control.tasks.task_numbers import AXES, GAIN, MOVES, SHAPE, TASK_WIDTH
-from osc_ros.control.tasks.task_reference import PLAN, put_references, STATE
-from osc_ros.dynamics.priority import level_row
+from osc_ros.control.tasks.task_reference import put_references
 from osc_ros.sim import Plant
 
 SOFT = [10.0] * 3 + [500.0] * 3
@@ -100,30 +99,28 @@ class Bench:
 
     def __init__(self, capacity, mass=2.0, ratio=0.1):
         self.mass, self.ratio, self.x, self.v = mass, ratio, 0.0, 0.0
-        self.arrays = tuple(np.zeros((1, size)) for size in (
-            PLAN.size(0), STATE.size(0), TASK_WIDTH, level_row.WIDTH))
-        plan, state, self.task, self.row = (array[0] for array in self.arrays)
-        self.spring = VariableImpedance(PLAN.of(plan, 0), STATE.of(state, 0))
+        self.m, self.d = LAW_M.new(k=1, m=1), LAW_D.new(k=1, m=1)
+        self.spring = VariableImpedance(self.d, 0)
         self.spring.begin(np.full(6, 500.0), np.full(6, ratio), 0.01, capacity)
-        self.task[AXES:AXES + 9] = np.eye(3).ravel()
-        self.shape = self.task[SHAPE:SHAPE + 36].reshape(6, 6)
-        self.shape[MOVES, 3], self.shape[GAIN] = 1.0, 500.0
+        self.d.task_axes[0] = np.eye(3).ravel()
+        self.m.moves[0, 3], self.d.task_gain[0], self.m.period_stretch = 1.0, 500.0, 1.0
         self.time, self.W = 0.0, np.eye(6) / mass
 
     def step(self, stiffness, force=0.0, dt=1e-3):
         self.spring.command(Impedance(np.full(6, stiffness)))
-        put_references(np.zeros(4, np.int64), self.arrays, self.W, np.zeros((1, 7)), self.time, dt)
-        K = self.shape[GAIN, 3]
+        self.d.gain_period = dt
+        put_references(self.m, self.d, self.W, self.time)
+        K = self.d.task_gain[0, 3]
         damper = 2.0 * self.ratio * np.sqrt(K * self.mass)
-        self.row[level_row.SPRING + 3], self.row[level_row.RATE + 3] = -K * self.x, -self.v
-        self.row[level_row.WEIGHT + 3] = np.sqrt(2.0 * self.ratio * K)
+        self.d.level_spring[0, 3], self.d.level_rate[0, 3] = -K * self.x, -self.v
+        self.d.level_weight[0, 3] = np.sqrt(2.0 * self.ratio * K)
         for _ in range(20):  # the spring acts continuously, so the bench alone adds no energy
             self.v += dt / 20 * (force - K * self.x - damper * self.v) / self.mass
             self.x += dt / 20 * self.v
         self.time += dt
 
     def energy(self):
-        return 0.5 * self.mass * self.v**2 + 0.5 * self.shape[GAIN, 3] * self.x**2
+        return 0.5 * self.mass * self.v**2 + 0.5 * self.d.task_gain[0, 3] * self.x**2
 
 
 @for_all(some.lists(some.tuples(some.floats(1.0, 3000.0), some.integers(1, 60)), min_size=5,

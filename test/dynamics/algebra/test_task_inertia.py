@@ -14,7 +14,6 @@ from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.algebra import task_inertia as operations
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping, task_inertia
-from osc_ros.dynamics.priority.level_row import ACTIVATION, U
 from osc_ros.dynamics.priority.priority import Priorities
 from osc_ros.errors import InputError
 from tolerances import CONDITION_ROUNDING, SINGULAR_VALUE, TASK_FORCE
@@ -61,7 +60,7 @@ def scaling(length):
 
 def force(damping, J, Lambda_inv, a0, u):
     solver = Priorities([0], 1, J.shape[1])
-    solver.rows[0, ACTIVATION:ACTIVATION + 6], solver.rows[0, U:U + 6] = 1.0, u
+    solver.d.level_activation[0], solver.d.level_u[0] = 1.0, u
     F = solver.solve(J, Lambda_inv, a0, damping)
     [damping.ratios], [damping.shares] = solver.ratios, solver.shares
     return F

@@ -116,7 +116,7 @@ class At:
 @kernel
 def do_stage(table, stage, one, two, three):
     """Call a stage of `osc_ros.control.step.stages` as compiled code does."""
-    return stage_at(method_in(table).entry[0], table, stage, one, two, three)
+    return stage_at(method_in(table).entry[0], (table, stage, one, two, three))
 
 
 def test_stages_that_compiled_code_calls_are_those_of_the_method(at):

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from attacked import robot_of
+from osc_ros import Law
+from osc_ros.compile.compiled import on_demand
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
-from osc_ros.dynamics.priority.level_row import ACTIVATION, FRAME, RATE, ROOT, SPRING, U, WEIGHT
+from osc_ros.dynamics.priority.level_slots import LEVELS_D
 from osc_ros.dynamics.priority.priority import Priorities
 import tolerances
 
@@ -23,14 +26,17 @@ def random_case(seed, n, links):
     return rng, rng.normal(size=(6 * links, n)), M, rng.normal(size=6 * links)
 
 
-def selection(row):
+def frame(solver, i):
+    """Return the rotation of the frame of a level to base axes, for six numbers (6, 6)."""
+    return np.kron(np.eye(2), solver.d.level_frame[i].reshape(3, 3))
+
+
+def selection(solver, i):
     """Return the axes that a level controls, (k, 6), expressed in base axes."""
-    R = row[FRAME:].reshape(3, 3)
-    T = np.kron(np.eye(2), R)
-    return T.T[row[ACTIVATION:ACTIVATION + 6] == 1.0]
+    return frame(solver, i).T[solver.d.level_activation[i] == 1.0]
 
 
-def textbook(J, M, a0, at, rows):
+def textbook(J, M, a0, solver):
     """
     Return the joint torques (n,) of nested null-space projections.
 
@@ -41,16 +47,15 @@ def textbook(J, M, a0, at, rows):
     n = len(M)
     M_inv = np.linalg.inv(M)
     tau, above = np.zeros(n), np.zeros((0, n))
-    for i, row in zip(at, rows):
-        S = selection(row)
+    for k, i in enumerate(solver.m.level_link):
+        S, T = selection(solver, k), frame(solver, k)
         own = slice(6 * i, 6 * i + 6)
-        T = np.kron(np.eye(2), row[FRAME:].reshape(3, 3))
         Ji = S @ J[own]
         N = np.eye(n)
         if len(above):
             Lambda = np.linalg.pinv(above @ M_inv @ above.T, rcond=1e-10)
             N = N - M_inv @ above.T @ Lambda @ above
-        wanted = S @ (T @ row[U:U + 6] - a0[own]) - Ji @ M_inv @ tau
+        wanted = S @ (T @ solver.d.level_u[k] - a0[own]) - Ji @ M_inv @ tau
         free = Ji @ N
         F = np.linalg.pinv(free @ M_inv @ free.T, rcond=1e-10) @ wanted
         tau = tau + free.T @ F
@@ -60,10 +65,16 @@ def textbook(J, M, a0, at, rows):
 
 def filled(solver, rng, activations):
     """Set random accelerations and frames, and the given activations, for all levels."""
-    for row, activation in zip(solver.rows, activations):
-        row[U:U + 6] = rng.normal(size=6)
-        row[ACTIVATION:ACTIVATION + 6] = activation
-        row[FRAME:] = Rotation.random(random_state=rng).as_matrix().ravel()
+    for i, activation in enumerate(activations):
+        solver.d.level_u[i], solver.d.level_activation[i] = rng.normal(size=6), activation
+        solver.d.level_frame[i] = Rotation.random(random_state=rng).as_matrix().ravel()
+
+
+def copy_level(solver, i, to, k):
+    """Copy the commands of level i to level k of another solver."""
+    for one in LEVELS_D:
+        if one.name.startswith('level_') and one.shape[0] == 'k':
+            getattr(to.d, one.name)[k] = getattr(solver.d, one.name)[i]
 
 
 def axes(rng, count):
@@ -85,7 +96,7 @@ def test_torque_is_that_of_nested_null_space_projections(n, at, counts, seed):
     solver = Priorities(at, links, n)
     filled(solver, rng, [axes(rng, count) for count in counts])
     F = solver.solve(J, J @ np.linalg.inv(M) @ J.T, a0, DAMPING)
-    expected = textbook(J, M, a0, at, solver.rows)
+    expected = textbook(J, M, a0, solver)
     np.testing.assert_allclose(J.T @ F, expected, rtol=0.0,
                                atol=tolerances.PRIORITIES * np.abs(expected).max())
 
@@ -98,12 +109,12 @@ def test_what_a_lower_task_asks_for_changes_no_acceleration_of_the_upper_one(see
     filled(solver, rng, [axes(rng, 4), np.ones(6)])
     accelerations = []
     for size in (0.0, 1.0, 1e3):
-        solver.rows[1, U:U + 6] = size * rng.normal(size=6)
-        accelerations.append(selection(solver.rows[0])
+        solver.d.level_u[1] = size * rng.normal(size=6)
+        accelerations.append(selection(solver, 0)
                              @ (a0 + W @ solver.solve(J, W, a0, DAMPING))[:6])
     assert np.abs(np.diff(accelerations, axis=0)).max() < 1e-9
-    np.testing.assert_allclose(accelerations[0], solver.rows[0, U:U + 6][
-        solver.rows[0, ACTIVATION:ACTIVATION + 6] == 1.0], atol=1e-9)
+    np.testing.assert_allclose(accelerations[0], solver.d.level_u[0][
+        solver.d.level_activation[0] == 1.0], atol=1e-9)
 
 
 def test_a_lower_task_that_is_taken_up_whole_by_the_upper_one_gets_no_force():
@@ -111,7 +122,7 @@ def test_a_lower_task_that_is_taken_up_whole_by_the_upper_one_gets_no_force():
     W = J @ np.linalg.inv(M) @ J.T
     alone, both = Priorities([0], 2, 6), Priorities([0, 1], 2, 6)
     filled(both, rng, [np.ones(6)] * 2)
-    alone.rows[0] = both.rows[0]
+    copy_level(both, 0, alone, 0)
     F = both.solve(J, W, a0, DAMPING)
     assert (both.shares[1] == 0.0).all()
     np.testing.assert_array_equal(F[6:], 0.0)
@@ -126,8 +137,8 @@ def test_with_few_joints_the_reachable_part_of_the_acceleration_is_commanded(n):
     solver = Priorities([0], 1, n)
     filled(solver, rng, [np.ones(6)])
     met = a0 + W @ solver.solve(J, W, a0, DAMPING)
-    T = np.kron(np.eye(2), solver.rows[0, FRAME:].reshape(3, 3))
-    missed = T.T @ met - solver.rows[0, U:U + 6]
+    T = frame(solver, 0)
+    missed = T.T @ met - solver.d.level_u[0]
     S = np.diag([1.0] * 3 + [1.0 / DAMPING.length] * 3)
     reachable = S @ T.T @ J
     assert np.abs(reachable.T @ S @ missed).max() < 1e-9
@@ -141,7 +152,7 @@ def test_freed_axes_are_not_reported_as_ill_conditioned(free):
     solver = Priorities([0], 1, 7)
     filled(solver, rng, [np.array([float(k not in free) for k in range(6)])])
     solver.solve(J, W, a0, DAMPING)
-    T = np.kron(np.eye(2), solver.rows[0, FRAME:].reshape(3, 3))
+    T = frame(solver, 0)
     S = np.diag([1.0] * 3 + [1.0 / DAMPING.length] * 3)
     kept = [k for k in range(6) if k not in free]
     values = np.linalg.svd((S @ T.T @ J)[kept], compute_uv=False)
@@ -156,16 +167,16 @@ def test_torque_is_continuous_in_the_activation_down_to_none(level):
     W = J @ np.linalg.inv(M) @ J.T
     solver = Priorities([0, 1], 2, 9)
     filled(solver, rng, [axes(rng, 6), axes(rng, 3)])
-    fully = solver.rows[level, ACTIVATION:ACTIVATION + 6].copy()
+    fully = solver.d.level_activation[level].copy()
     steps = []
     for count in (500, 2000):
         torques = []
         for activation in np.linspace(0.0, 1.0, count):
-            solver.rows[level, ACTIVATION:ACTIVATION + 6] = activation * fully
+            solver.d.level_activation[level] = activation * fully
             torques.append(J.T @ solver.solve(J, W, a0, DAMPING))
         steps.append(np.abs(np.diff(torques, axis=0)).max())
         without = Priorities([1 - level], 2, 9)
-        without.rows[0] = solver.rows[1 - level]
+        copy_level(solver, 1 - level, without, 0)
         np.testing.assert_allclose(torques[0], J.T @ without.solve(J, W, a0, DAMPING),
                                    atol=tolerances.PRIORITIES * np.abs(torques).max())
     assert steps[1] < 0.3 * steps[0]
@@ -198,13 +209,12 @@ def test_impedance_task_pushes_with_spring_and_damper_of_the_double_diagonalizat
     W = J @ np.linalg.inv(M) @ J.T
     solver = Priorities([0], 1, 7)
     filled(solver, rng, [np.ones(6)])
-    [row] = solver.rows
+    d, T = solver.d, frame(solver, 0)
     K, ratio = rng.uniform(10.0, 1000.0, size=6), 0.7
-    row[U:U + 6] = 0.0
-    row[SPRING:SPRING + 6] = spring = rng.normal(size=6)
-    row[RATE:RATE + 6] = rate = rng.normal(size=6)
-    row[ROOT:ROOT + 6], row[WEIGHT:WEIGHT + 6] = np.sqrt(K), np.sqrt(2.0 * ratio * K)
-    T = np.kron(np.eye(2), row[FRAME:].reshape(3, 3))
+    d.level_u[0] = 0.0
+    d.level_spring[0] = spring = rng.normal(size=6)
+    d.level_rate[0] = rate = rng.normal(size=6)
+    d.level_root[0], d.level_weight[0] = np.sqrt(K), np.sqrt(2.0 * ratio * K)
     Lambda = np.linalg.inv(T.T @ W @ T)
     # generalized eigenvectors X, with K x = ω² Λ x and XᵀΛX = 1: then XᵀDX = diag(2 ζ ω)
     from scipy.linalg import eigh
@@ -214,3 +224,17 @@ def test_impedance_task_pushes_with_spring_and_damper_of_the_double_diagonalizat
     F = solver.solve(J, W, a0, DAMPING)
     np.testing.assert_allclose(F, expected, rtol=0.0,
                                atol=tolerances.PRIORITIES * np.abs(expected).max())
+
+
+def test_conditioning_is_known_beside_a_law_whose_kernels_are_locked():
+    robot = robot_of('panda')
+    with on_demand():
+        law = Law(robot)
+        law.hold(law.posture)
+        law.torque(0.0, law.posture, np.zeros(robot.n))
+        assert law.priorities.ratios.max() == 1.0
+    rng, J, M, a0 = random_case(0, 7, 1)
+    solver = Priorities([0], 1, 7)
+    filled(solver, rng, [np.ones(6)])
+    solver.solve(J, J @ np.linalg.inv(M) @ J.T, a0, DAMPING)
+    assert solver.ratios.max() == 1.0

@@ -42,12 +42,12 @@ def settle(rig, expected):
     rig.spin(settled, why='for the blend to end')
 
 
-def payload(mass=MASS, link='', moment=0.0):
+def payload(mass=MASS, link='', moment=0.0, center=CENTRE):
     message = InertiaStamped()
     message.header.frame_id = link
     message.inertia.m = mass
     message.inertia.ixx = message.inertia.iyy = message.inertia.izz = moment
-    message.inertia.com.x, message.inertia.com.y, message.inertia.com.z = CENTRE.tolist()
+    message.inertia.com.x, message.inertia.com.y, message.inertia.com.z = map(float, center)
     return message
 
 
@@ -86,7 +86,9 @@ def test_payload_comes_by_topic_on_any_link_and_is_seen_in_the_parameters(spin):
 
 
 @pytest.mark.parametrize('bad, message', [
-    ({'mass': -1.0}, 'payload refused, the old one stays: Parameter payload.mass out of range'),
+    ({'mass': -1.0}, "payload refused, the old one stays: parameter 'payload.mass' is -1.0: must "
+     'be a number, at least 0, at most 10000 [kg]'),
+    ({'center': (0.0, 0.0, 50.0)}, 'millimetres? Then it is 0.05 m'),
     ({'link': 'panda_hnd'}, "'panda_hnd' is not a link"),
     ({'moment': 400.0}, 'as if the mass were'),  # kg mm² instead of kg m²
     pytest.param({'link': 'panda_link0'}, "link 'panda_link0' does not move",

@@ -193,6 +193,7 @@ BAD_TWISTS = [
     (jogging(linear=(np.nan, 0.0, 0.0)), 'must be 6 finite numbers'),
     (jogging(stamp=1e-3), 'must be less than 0.2 s, or 0 for now'),
     (jogging(stamp=1.8e9), 'another clock'),
+    (jogging((0.0, 5.0, 0.0)), 'at most 3 m/s'),
 ]
 
 
@@ -222,10 +223,12 @@ def test_twist_in_the_frame_of_a_link_moves_the_target_until_its_time_out(spin):
     spin(moves, why='for the target to move')
 
     def rests():
+        twists.publish(jogging((0.1, 5.0, 0.0), 'panda_hand_tcp'))  # refused: the target stops
         rig.ask()
         return not rig.controller._law.target.twist.any()
 
     spin(rests, why='for the target to rest')
+    assert spin.said('target_twist refused')
 
 
 def test_hold_service_stops_the_target_and_does_not_throw_it(spin):
@@ -353,12 +356,14 @@ BAD_PARAMETERS = [
     ('translation.natural_frequency', [1.0, 2.0], 'must be an array of 3, each a number'),
     ('translation.natural_frequency', [1.0, 2.0, -3.0], 'at least 0.001'),
     ('rotation.damping_ratio', 'high', 'must be an array of 3'),
-    ('posture.natural_frequency', -1.0, 'out of range Min: 0.0'),
+    ('posture.natural_frequency', -1.0, 'at least 0, at most 1000 [rad/s]'),
     ('singularity.low', 0.5, 'must be 0 < low < high < 1'),
     ('limits.effort', [1.0], 'give one for each of panda_joint1'),
-    ('limits.effort', [1.0] * 7, 'to hold the arm where it is: must be at least'),
-    ('state_timeout', 0.0, 'out of range Min: 0.001'),
+    ('limits.effort', [1.0] * 7, 'N m to hold the arm where it is: must be at least'),
+    ('state_timeout', 0.0, 'at least 0.001, at most 60 [s]'),
     ('target.translation.jerk', float('inf'), 'must be finite ones only, or infinite'),
+    ('target.translation.speed', 250.0, 'give at most 20'),
+    ('limits.velocity', [180.0] * 7, 'at most 60 [rad/s]'),
     ('workspace.upper', [0.0], 'must be an array of 3'),
     ('translation.natural_frequency', [20.0, 1000.0, 20.0], "'translation.natural_frequency' is "
      '1000: must be at most 116.3 at 500 Hz with a delay of '),
@@ -379,7 +384,7 @@ def test_bad_parameter_is_refused_with_the_reason_and_the_old_value_kept(spin):
     settings = rig.controller._law.settings
     for name, value, message in BAD_PARAMETERS:
         before = rig.controller.get_parameter(name).value
-        [result] = rig.controller.set_parameters([Parameter(name, value=value)])
+        result = rig.controller.set_parameters_atomically([Parameter(name, value=value)])
         assert not result.successful, (name, value)
         assert message in result.reason
         assert rig.controller.get_parameter(name).value == before
@@ -583,10 +588,10 @@ def test_wrenches_are_taken_in_the_frame_of_any_link_and_of_whom_it_was_said(spi
     spin(lambda: spin.said(f'{prefix}target_wrench refused')
          and spin.said('axis 3 is one of motion'))
     feels.publish(wrench((0.0, 2.0, 0.0), 'panda_link0'))
-    spin(lambda: level._state.measured.any(), why='for the measured wrench')
+    spin(lambda: level._d.measured_wrench[level._i].any(), why='for the measured wrench')
     p = level.pose[:3, 3]
     expected = np.hstack([np.cross(-p, [0.0, -2.0, 0.0]), [0.0, -2.0, 0.0]])
-    np.testing.assert_allclose(level._state.measured, expected, atol=1e-9)
+    np.testing.assert_allclose(level._d.measured_wrench[level._i], expected, atol=1e-9)
 
 
 def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
@@ -812,6 +817,26 @@ def test_simulator_in_lockstep_goes_on_after_its_time_out(spin):
     spin(stepped)
     assert simulator._unanswered >= 1
     assert simulator._plant.braked.all()
+
+
+def test_brakes_stop_an_arm_in_lockstep_within_one_time_out(spin):
+    simulator, driver = simulated(spin, lockstep_timeout=1.0, friction=[0.0] * 7,
+                                  damping=[0.0] * 7)
+    command = commands.Command(7)
+
+    def is_fast():
+        driver.commands.publish(command.fill(
+            gravity(READY) + [20.0, 0, 0, 0, 0, 0, 0],
+            messages.label_of(driver.states[-1].header.stamp)))
+        return driver.states[-1].velocity[0] > 0.5
+
+    spin(is_fast)
+    spin(lambda: simulator._commanded.ended and not any(driver.states[-1].velocity),
+         why='for brakes')
+    assert simulator._unanswered == 1
+    ticks = simulator._tick
+    spin(lambda: simulator._unanswered == 2)  # at rest it waits again
+    assert simulator._tick <= ticks + 1
 
 
 def test_simulator_in_real_time_runs_by_itself_and_takes_the_newest_command(spin):

@@ -559,6 +559,7 @@ def test_node_that_is_slower_than_its_reports_answers_and_sends_its_journal(spin
 PART = 300.0  # simulated time of one recording; a run of an hour would not fit into memory [s]
 
 
+@pytest.mark.timeout(0)
 @pytest.mark.slow  # quick: test_recording_over_ros_is_computed_again, test_readers.py
 def test_run_with_page_recorder_diagnostics_and_queries_is_computed_again(ros, tmp_path, request):
     seconds = 3600.0 * request.config.getoption('hours')

@@ -204,6 +204,8 @@ def test_arm_of_a_driver_that_has_ended_is_held_until_a_release_takes_another_on
          why='for the reason')
     assert loop.request(lambda engine: engine.guard.cause) == 'stale_state'
     assert loop.request(lambda engine: engine.guard.reaction) == 'hold'
+    ended = f'{rig.hardware.get_fully_qualified_name()} (GID '
+    assert ended in loop.request(lambda engine: engine.guard.reason)
     rig.hardware.states, rig.hardware.tick = other.states, other.tick
     success, message = released(rig)
     assert success and f'uses the joint states of /{name} (GID ' in message

@@ -266,8 +266,8 @@ def test_states_that_stop_for_50_ms_are_bridged_by_commands_that_are_no_answers(
 
 def test_law_that_fails_is_replaced_and_goes_on_when_it_can(spin):
     def use(engine, gains):
-        now = engine.law._setup._own.posture
-        before, now[:] = now.copy(), gains
+        d, before = engine.law._setup.d, engine.law._setup.d.posture_frequency
+        d.posture_frequency = gains
         return before
 
     rig = Watched(spin, 'not_finite', 'gravity', settle_time=0.01, **SLOW)
