@@ -282,7 +282,7 @@ def test_same_numbers_of_a_setup_give_the_same_torques_to_the_last_bit(changed):
             tau = np.empty(n)
             assert setup.torque(time, q, qd, law._posture, law._run, tau) > 0
             sides = setup.limiter.sides.any(), setup.limiter.load_sides.any()
-            assert limit_rate(setup.d, time, tau)
+            assert limit_rate(setup.d, time, 0.0, tau)
             found.append((tau.tobytes(), *sides))
         runs.append(found)
     assert runs[0] == runs[1]

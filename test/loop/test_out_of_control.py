@@ -16,6 +16,7 @@ from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.safety.supervisor import Supervisor
+from osc_ros.control.tasks.bandwidth import PERIOD_SHARE
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, IDLE
@@ -24,6 +25,8 @@ from shipped import ends, urdf
 from variants import quick_if
 
 WRONG, FASTEST, SLOW = 2.0, 1.2, 0.01  # largest accepted speeds relative to the limits
+# Rate limit in one period, relative to the effort limit; the mean period includes the jump.
+LARGEST_STEP = 0.1 * (1.0 + PERIOD_SHARE) + 1e-9
 
 
 def reversed_arm(name, joint=0):
@@ -147,6 +150,27 @@ def test_stamps_that_count_hundredths_of_a_second_do_not_matter():
     arm.run(1.0)
     assert not arm.changes and max(arm.speeds) < 1.05
     assert np.mean(arm.speeds[-round(0.5 / PERIOD):]) > 0.1  # it moves on
+
+
+@pytest.mark.parametrize('lasts', [PERIOD, np.inf], ids=['one stamp', 'all later stamps'])
+@pytest.mark.parametrize('name', ['xarm7', 'panda'])
+def test_stamps_that_jump_ahead_neither_let_a_torque_step_nor_drive_the_arm_away(name, lasts):
+    robot = robot_of(name)
+    lower, upper = robot.position_limits.T
+    for by in (0.01, 0.02, 0.038):
+        arm = Attacked(name, replace(Settings.of(robot), joints=JointDrive())).run(0.1)
+        goal = arm.plant.q + np.random.default_rng(1).choice([-1.5, 1.5], robot.n)
+        arm.law.move_joints(np.clip(goal, lower + 0.1, upper - 0.1), speed=robot.velocity_limits)
+        arm.run(0.6)
+        began, steps = arm.now + 0.5 * PERIOD, []
+        arm.stamp_of = lambda time, began=began, by=by: (
+            time + by if 0.0 < time - began < lasts else time)
+        for _ in range(250):
+            before = arm.sent
+            arm.run(PERIOD)
+            steps.append((np.abs(arm.sent - before) / arm.plant.effort).max())
+        assert max(steps) <= LARGEST_STEP
+        assert max(arm.speeds) <= 1.05
 
 
 def exchanged(qd, i, k):

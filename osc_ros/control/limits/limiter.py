@@ -197,20 +197,23 @@ def keep(d, time, tau):
 
 
 @kernel
-def limit_rate(d, time, tau):
+def limit_rate(d, time, period, tau):
     """
     Limit the step from the last torques to tau (n,) to the effort rates; store tau.
 
-    One factor shortens the steps of all joints, so their ratios stay. Return whether all torques
-    are finite.
+    The stamps may jump ahead: a longer time step than `period`, the mean one, counts as this one
+    (0: unknown) [s]. One factor shortens the steps of all joints, so their ratios stay. Return
+    whether all torques are finite.
 
     """
     share, is_finite = 1.0, True
     if d.has_last and time >= d.last_time:
+        dt = time - d.last_time
+        dt = min(dt, period) if period > 0.0 else dt
         for i in range(d.n):
             step, rate = np.abs(tau[i] - d.last_tau[i]), d.most_effort_rate[i]
             if step > 0.0 and rate < np.inf:
-                share = min(share, rate * (time - d.last_time) / step)
+                share = min(share, rate * dt / step)
     d.rate_share = share
     if share < 1.0:
         d.limits_work = True

@@ -18,7 +18,6 @@ from osc_ros.control.safety.causes import (
     report_fault,
     update_causes,
 )
-from osc_ros.control.safety.command_check import LONGEST_GAP
 from osc_ros.control.safety.prediction import (
     compare_directions,
     forget_states_after,
@@ -331,8 +330,8 @@ def _send(model, m, d, now, source, is_of_law):
     d.was_blind, d.source, d.sent_time, d.sent_at = 1 if is_blind else 0, source, d.time, now
     # during a gap the joints had the last torque, so the fade advances by one period at most
     fade(d, min(dt, m.period))
-    # after a gap the rate limit allows no more than after LONGEST_GAP intervals
-    bound(m, d, min(dt, LONGEST_GAP * max(d.spacing, m.period)))
+    # after a gap, or if the stamps jump ahead, the rate limit allows no more than after one period
+    bound(m, d, min(dt, max(d.spacing, m.period)))
     assign(d.tau, d.sent)
     record_torque(d, now, d.sent)
     if is_answer:

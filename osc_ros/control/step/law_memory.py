@@ -54,7 +54,7 @@ def leave(run, d, time, q, qd, tau):
     If they are not, the tick is not stored. `time` is in s.
 
     """
-    if not limit_rate(d, time, tau):
+    if not limit_rate(d, time, run.mean_period, tau):
         return False
     run.tick_times[1] = run.tick_times[0]
     for rows in (run.tick_q, run.tick_qd, run.tick_tau):
