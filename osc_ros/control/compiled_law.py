@@ -295,23 +295,24 @@ class CompiledLaw:
             return self.links.index(task.frame)
         return LinkAxes(self.robot, task.frame)
 
-    def start(self, q: Array, before: CompiledLaw | None = None) -> None:
+    def start(self, q: Array, qd: Array | None = None, before: CompiledLaw | None = None) -> None:
         """
-        Initialize the tasks at q (n,), or continue from the state of `before`.
+        Initialize the tasks at q, qd (n,), or continue from the state of `before`.
 
         This call is quick. The constructor is slow, and may run in another thread than the ticks.
 
         """
-        poses, old = self.poses(q), {} if before is None else {
-            level.task.name: level for level in before.levels}
+        found = self.space.outward(q, self._rest if qd is None else qd,
+                                   posture_acceleration=self._rest)
+        poses, twists = found.pose.reshape(-1, 4, 4), found.twist.reshape(-1, 6).copy()
+        old = {} if before is None else {level.task.name: level for level in before.levels}
         coasts = before is not None and self.settings.leader != before.settings.leader
         for level, link in zip(self.levels, self.at):
             level.start(poses[link], old.get(level.task.name), before is not None, coasts)
         if before is not None and coasts:
-            for level in self.levels:
-                if level.task.name in old:
-                    level.coast(old[level.task.name].twist, np.zeros(6)
-                                if before.guidance is None else before.guidance.acceleration)
+            for level, link in zip(self.levels, self.at):
+                level.coast(twists[link], np.zeros(6) if before.guidance is None
+                            else before.guidance.acceleration, before.levels[0].generator)
             for level in before.levels:
                 level.generator.add(STOP, -np.inf)
         self.limiter.clearance.forget()

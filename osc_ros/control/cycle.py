@@ -606,8 +606,8 @@ class ControlCycle:
 
     def _use(self, following: CompiledLaw, commands: bool) -> None:
         """Blend to a `CompiledLaw`; at once, if no torque of the law was sent to the arm."""
-        following.start(self._memory.q, self._setup)
         last = self._memory.tick()
+        following.start(self._memory.q, None if last is None else last[2], self._setup)
         if last is None or not commands:
             self._replace(following)
         else:
@@ -634,9 +634,10 @@ class ControlCycle:
             posture.take(self._posture)
             if before.settings.joints is not None:
                 posture.stop(before.joint_bounds)
-            self._posture.hold(q.copy())
-            if following.settings.joints is not None:
+            if following.settings.free is None:
                 self._posture.start_from(q, qd, following.joint_bounds)
+            else:  # a posture in motion would step the torques of free drive
+                self._posture.hold(q.copy())
         self._posture.pause_beyond(*following.joint_pausing(self._posture.motion))
         compensation = before.limiter.added.copy()
         self._prepare(following, q)

@@ -25,7 +25,8 @@ from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
-from osc_ros.control.tasks.task import Gains, Stiffness
+from osc_ros.control.tasks.look_at import LookAt
+from osc_ros.control.tasks.task import Gains, Stiffness, Task
 from osc_ros.loop import requests
 
 PERIOD = 0.002  # [s]
@@ -333,6 +334,33 @@ def test_tip_that_is_led_after_a_fast_joint_motion_comes_to_rest_and_not_back(
         last = tau
     ways = np.linalg.norm(np.array(places) - places[0], axis=1)
     assert ways.max() - ways[-1] <= 0.01
+
+
+@pytest.mark.parametrize('case', ['first', 'new', 'lower'])
+@pytest.mark.parametrize(('name', 'seed'), [('panda', 0), ('ur5', 5), ('kinova', 5)])
+def test_axis_that_is_led_after_a_fast_joint_motion_comes_to_rest_and_not_back(name, seed, case):
+    law, plant = moving(name, 'joints', 1.0, seed)
+    run_on(law, plant, 0, 0.5)
+    settings = Settings.of(law.robot)
+    [tip] = settings.tasks
+    gaze = Task(name='gaze', link=tip.link, kind=LookAt())
+    place = replace(tip, axes=('free',) * 3 + ('motion',) * 3)
+    tasks = {'first': [replace(gaze, name='tip')], 'new': [gaze, place], 'lower': [place, gaze]}
+    law.change(replace(settings, tasks=tasks[case]))
+    last, axes, places = law.torque(1.5, plant.q, plant.qd), [], []
+    for k in range(250, 1000):
+        plant.step(last, PERIOD)
+        law.plan()
+        tau = law.torque(1.0 + k * PERIOD + PERIOD, plant.q, plant.qd)
+        assert (np.abs(tau - last) / plant.effort).max() <= SMALL
+        assert (np.abs(plant.qd) / plant.velocity).max() <= FASTEST
+        axes.append(plant.pose()[:3, 2])
+        places.append(plant.pose()[:3, 3])
+        last = tau
+    turns = np.arccos(np.clip(np.array(axes) @ axes[0], -1.0, 1.0))
+    assert turns.max() - turns[-1] <= 0.05  # 0.6 to 2 rad, when the point stood still
+    ways = np.linalg.norm(np.array(places) - places[0], axis=1)
+    assert ways.max() - ways[-1] <= 0.03
 
 
 @pytest.mark.slow  # quick: test_changes_that_follow_each_other_closely_do_not_throw_the_arm

@@ -236,23 +236,24 @@ class Level:
         self._seen[:] = pose
         self.generator.rejoin(self.task.kind.set_point(pose))
 
-    def coast(self, twist: Array, acceleration: Array) -> None:
+    def coast(self, twist: Array, acceleration: Array, before: SetPointGenerator) -> None:
         """
         Drop all motions; the target decelerates to rest from the pose of the link.
 
         `twist` (6,) and `acceleration` (6,) are those of the link [rad/s, m/s], [rad/s², m/s²];
-        the target decelerates at about the same rate.
+        the target decelerates at about the same rate. `before` is a generator of the replaced
+        settings, whose clock goes on.
 
         """
-        kind, before = self.task.kind, self.generator
-        v, a = twist.reshape(2, 3), acceleration.reshape(2, 3)
-        rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
-        moves = 'pose' in kind.goals
+        kind, pose = self.task.kind, self.pose
         # the target of a slow link must not follow it: a push would move both
-        is_fast = bool((np.linalg.norm(v, axis=1) > TETHER[1]).any())
-        self.generator = SetPointGenerator.coasting(
-            kind.set_point(self.pose), moves * twist, rates, before, moves and is_fast)
+        is_fast = bool((np.linalg.norm(twist.reshape(2, 3), axis=1) > TETHER[1]).any())
         self._d.task_twist[self._i] = twist
+        twist = kind.set_point_twist(pose, twist)
+        v, a = twist.reshape(2, 3), kind.set_point_twist(pose, acceleration).reshape(2, 3)
+        rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
+        self.generator = SetPointGenerator.coasting(
+            kind.set_point(pose), twist, rates, before, is_fast)
         # activated at once: the target is where the link is, so this changes the torque little
         rises = self._wanted > self.activation
         self._d.activation_begin[self._i][rises] = self.activation[rises] = self._wanted[rises]

@@ -17,6 +17,7 @@ from osc_ros.compile.addresses import numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.setpoint.trajectory import put_segment
+from osc_ros.control.tasks.kind_table import guided_by_link
 from osc_ros.control.tasks.task_axes import axes_of
 from osc_ros.dynamics.algebra.rotation import (
     body_acceleration,
@@ -381,25 +382,24 @@ def _near(x, y, most):
 
 
 @inlined
-def _follow(plan, state, pose, twist, passed):
+def _follow(plan, state, link, passed):
     """
     Bring the target within TETHER of its link, but do not make it faster; go on from there.
 
-    `pose` (4, 4) and `twist` (6,) of the link are of the tick before, `passed` [s] ago.
+    `link` is the motion of `guided_by_link`, of the tick before, `passed` [s] ago.
 
     """
     (turn, way), fastest = TETHER
-    omega, v = vector_at(twist, 0), vector_at(twist, 3)
-    R = compose(exponential((passed * omega[0], passed * omega[1], passed * omega[2])),
-                rotation_of(pose))
+    R, x, omega, v, arm = link
+    way, fastest = max(way, turn * arm), (fastest[0], max(fastest[1], fastest[0] * arm))
+    R = compose(exponential((passed * omega[0], passed * omega[1], passed * omega[2])), R)
     away = rotation_vector(compose(rotation_of(state.pose), transpose(R)))
     R = compose(exponential(at_most(turn, away)), R)
-    x = _near((state.pose[0, 3], state.pose[1, 3], state.pose[2, 3]),
-              along(passed, v, (pose[0, 3], pose[1, 3], pose[2, 3])), way)
+    x = _near((state.pose[0, 3], state.pose[1, 3], state.pose[2, 3]), along(passed, v, x), way)
     plan.since = state.now - state.late
     for part in range(2):
         before = vector_at(state.twist, 3 * part)
-        after = _near(before, vector_at(twist, 3 * part), fastest[part])
+        after = _near(before, omega if part == 0 else v, fastest[part])
         if after != before:  # the link cannot brake as fast: this motion ends later
             plan.event = plan.since + COASTED / min(plan.rates[0], plan.rates[1])
         slow = at_most(np.sqrt(dot(before, before)), after)
@@ -566,7 +566,7 @@ def put_targets(m, d, time, speed):
         passed = time - state.now
         put_target(plan, state, time, speed)
         if plan.kind == FOLLOW:
-            _follow(plan, state, d.task_pose[i], d.task_twist[i],
+            _follow(plan, state, guided_by_link(m, d, i, state.pose),
                     passed if 0.0 < passed <= LONGEST_STEP else 0.0)
         for row in range(4):
             assign(d.target_pose[i, row], state.pose[row])

@@ -70,6 +70,10 @@ class Kind:
         """Set-point (4, 4) for which a link at `pose` (4, 4) has no error."""
         raise NotImplementedError
 
+    def set_point_twist(self, pose: Array, twist: Array) -> Array:
+        """Twist (6,) of `set_point` if the link at `pose` (4, 4) has this twist (6,)."""
+        raise NotImplementedError
+
     def error(self, pose: Array, goal: Array) -> Array:
         """Error (6,) from a link at `pose` (4, 4) to `goal` (4, 4), base axes."""
         raise NotImplementedError

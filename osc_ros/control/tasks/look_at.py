@@ -23,6 +23,7 @@ from osc_ros.dynamics.algebra.spatial import (
     dot,
     sub,
     unrotate,
+    vector_at,
     ZERO,
 )
 from osc_ros.errors import InputError
@@ -102,6 +103,11 @@ class LookAt(Kind):
         there[:3, 3] = pose[:3, 3] + AHEAD * pose[:3, :3] @ self.numbers()[2::3]
         return there
 
+    def set_point_twist(self, pose: Array, twist: Array) -> Array:
+        """Twist (6,) of this point; its angular part is 0."""
+        way = self.set_point(pose)[:3, 3] - pose[:3, 3]
+        return np.concatenate([np.zeros(3), twist[3:] + np.cross(twist[:3], way)])
+
     def error(self, pose: Array, goal: Array) -> Array:
         """Rotation vector from the axis to the point, then three zeros (6,), base axes."""
         R = pose[:3, :3] @ self.numbers().reshape(3, 3)
@@ -147,13 +153,31 @@ def _put_turning(R, x, moves, y):
 
 
 @inlined
+def _frame(m, d, i):
+    """Rotation of the task's frame at the last pose of the link; its third column is the axis."""
+    own = m.kind_numbers[i]
+    return compose(rotation_of(d.task_pose[i]), (own[0], own[1], own[2], own[3], own[4], own[5],
+                                                 own[6], own[7], own[8]))
+
+
+@inlined
+def point_on_axis(m, d, i, target):
+    """Return `kind_table.guided_by_link` for a point on the axis, as far as the target is."""
+    pose, R = d.task_pose[i], _frame(m, d, i)
+    x = (pose[0, 3], pose[1, 3], pose[2, 3])
+    way = sub((target[0, 3], target[1, 3], target[2, 3]), x)
+    distance = np.sqrt(dot(way, way))
+    way = along(distance, (R[2], R[5], R[8]), ZERO)
+    v = add(vector_at(d.task_twist[i], 3), cross(vector_at(d.task_twist[i], 0), way))
+    return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), add(x, way), ZERO, v, distance
+
+
+@inlined
 def put_look_at(m, d, i):
     """Write the commands of level i for this tick, see `Kind`; return the share."""
-    moves, own, pose, twist = m.moves[i], m.kind_numbers[i], d.task_pose[i], d.task_twist[i]
-    R = compose(rotation_of(pose), (own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7],
-                                    own[8]))
+    moves, pose, twist, R = m.moves[i], d.task_pose[i], d.task_twist[i], _frame(m, d, i)
     axis, side = (R[2], R[5], R[8]), (R[0], R[3], R[6])
-    omega, v = (twist[0], twist[1], twist[2]), (twist[3], twist[4], twist[5])
+    omega, v = vector_at(twist, 0), vector_at(twist, 3)
     c = (d.target_pose[i, 0, 3], d.target_pose[i, 1, 3], d.target_pose[i, 2, 3])
     dc = at_most(FASTEST, (d.target_twist[i, 3], d.target_twist[i, 4], d.target_twist[i, 5]))
     ddc = (d.target_acceleration[i, 3], d.target_acceleration[i, 4], d.target_acceleration[i, 5])

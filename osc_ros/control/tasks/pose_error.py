@@ -15,7 +15,7 @@ from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.control.tasks.kind import Kind
 from osc_ros.control.tasks.task_axes import axes_of, put_in_axes, put_in_base
 from osc_ros.dynamics.algebra.rotation import rotation_of, rotation_vector
-from osc_ros.dynamics.algebra.spatial import compose, transpose
+from osc_ros.dynamics.algebra.spatial import compose, transpose, vector_at
 
 Array = NDArray[np.float64]
 
@@ -36,6 +36,10 @@ class Pose(Kind):
     def set_point(self, pose: Array) -> Array:
         """A copy of the pose (4, 4)."""
         return pose.copy()
+
+    def set_point_twist(self, pose: Array, twist: Array) -> Array:
+        """Return the twist (6,) of the link."""
+        return twist
 
     def error(self, pose: Array, goal: Array) -> Array:
         """Pose error (6,) from `pose` to `goal`, see `pose_error`."""
@@ -68,6 +72,14 @@ def put_pose(m, d, i):
     put_in_axes(R, d.target_acceleration[i], moves, d.level_root[i])
     put_in_axes(R, d.target_twist[i], moves, d.level_velocity[i])
     return 1.0
+
+
+@inlined
+def motion_of_link(d, i):
+    """Return `kind_table.guided_by_link` for a pose: the motion of the link at the last tick."""
+    pose, twist = d.task_pose[i], d.task_twist[i]
+    return (rotation_of(pose), (pose[0, 3], pose[1, 3], pose[2, 3]), vector_at(twist, 0),
+            vector_at(twist, 3), 0.0)
 
 
 @kernel
