@@ -28,8 +28,8 @@ export AMENT_PREFIX_PATH := $(CURDIR)/$(venv)
 export RMW_IMPLEMENTATION := rmw_fastrtps_cpp
 # Without this, `python -m` would prefer the checkout to the installed package.
 export PYTHONSAFEPATH := 1
-# Loopback only, and discovery in less than a second (see the profile).
-export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
+# Loopback only, and discovery in less than a second: see the profile, to which LOCALHOST would add shared memory.
+export ROS_AUTOMATIC_DISCOVERY_RANGE := SYSTEM_DEFAULT
 profile := $(CURDIR)/$(venv)/share/osc_ros/config/fastdds.xml
 ifeq ($(DISTRO),jazzy)
 export FASTRTPS_DEFAULT_PROFILES_FILE := $(profile)

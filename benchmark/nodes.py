@@ -26,7 +26,7 @@ import numpy as np
 
 from osc_ros import Robot
 from osc_ros.ros.process.domains import reserved_domain
-from osc_ros.ros.process.profile import profile_variable
+from osc_ros.ros.process.profile import profile_environment, profile_variable
 from osc_ros.ros.process.share import share_directory
 from panda import BASE, TIP
 
@@ -197,10 +197,9 @@ def environment_of(work: Path, profile: str = PROFILE) -> dict[str, str]:
     precedence.
 
     """
-    return {profile_variable(): str(share_directory() / 'config' / profile),
-            'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
-            'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'ROS_LOG_DIR': str(work),
-            'ROS_DOMAIN_ID': str(reserved_domain())}
+    return {'AMENT_PREFIX_PATH': sys.prefix, **os.environ, **({} if os.environ.get(
+        profile_variable()) else profile_environment(share_directory() / 'config' / profile)),
+            'ROS_LOG_DIR': str(work), 'ROS_DOMAIN_ID': str(reserved_domain())}
 
 
 class Crew:

@@ -21,13 +21,12 @@ from changed import changed_files, reaching_tests
 from common import CHECKOUT, PATIENCE
 from osc_ros.loop.process import realtime
 from osc_ros.ros.process.domains import reserved_domain
-from osc_ros.ros.process.profile import profile_variable
+from osc_ros.ros.process.profile import profile_environment, profile_variable
 from processes import Processes
 
 # Set before any module imports rclpy; processes that a test starts inherit the settings.
 os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
-os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
-os.environ[profile_variable()] = str(CHECKOUT / 'config' / 'fastdds.xml')
+os.environ.update(profile_environment(CHECKOUT / 'config' / 'fastdds.xml'))
 os.environ.setdefault('AMENT_PREFIX_PATH', sys.prefix)
 os.environ.setdefault('MPLBACKEND', 'Agg')
 # also for the files of the black box

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from osc_ros.interrupts import LAUNCH_PID
-from osc_ros.ros.process.profile import profile_variable
+from osc_ros.ros.process.profile import profile_environment
 from osc_ros.ros.process.share import share_directory
 
 AUTO, NONE = 'auto', 'none'
@@ -63,7 +63,7 @@ def _has_chosen(environment: Mapping[str, str]) -> bool:
 
 def node_environment(path: str, ends_with_launch: bool) -> dict[str, str]:
     """Return the additional environment of a node; `path` is that of its DDS profile, or ''."""
-    return {**({profile_variable(): path} if path else {}),
+    return {**(profile_environment(path) if path else {}),
             **({LAUNCH_PID: str(os.getpid())} if ends_with_launch else {})}
 
 

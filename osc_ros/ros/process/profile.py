@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Environment variable with the path of the Fast DDS profile."""
+"""Environment variables that make nodes use a profile of Fast DDS."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -24,3 +24,15 @@ def profile_variable() -> str:
             continue
         return f'{"FASTRTPS" if is_before else "FASTDDS"}_DEFAULT_PROFILES_FILE'
     return 'FASTRTPS_DEFAULT_PROFILES_FILE'
+
+
+def profile_environment(path: object) -> dict[str, str]:
+    """
+    Return the variables with which nodes use the transports of a profile, and no others.
+
+    With ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, or ROS_LOCALHOST_ONLY=1, rmw_fastrtps adds shared
+    memory and sockets on all networks to those of a profile.
+
+    """
+    return {profile_variable(): str(path), 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SYSTEM_DEFAULT',
+            'ROS_LOCALHOST_ONLY': ''}

@@ -28,7 +28,7 @@ from osc_ros.commandline import (
 from osc_ros.errors import installation
 from osc_ros.interrupts import recorded_signals
 from osc_ros.ros.process.domains import reserved_domain
-from osc_ros.ros.process.profile import profile_variable
+from osc_ros.ros.process.profile import profile_environment, profile_variable
 from osc_ros.ros.process.share import share_directory
 from osc_ros.tools.check import scenario
 from osc_ros.tools.check.cause_search import Cause, follow_check
@@ -282,8 +282,8 @@ def _isolate(work: Path) -> None:
 
     """
     os.environ.setdefault('ROS_LOG_DIR', str(work))
-    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
-    os.environ.setdefault(profile_variable(), str(share_directory() / 'config' / 'fastdds.xml'))
+    if not os.environ.get(profile_variable()):
+        os.environ.update(profile_environment(share_directory() / 'config' / 'fastdds.xml'))
     if 'ROS_DOMAIN_ID' in os.environ:
         require_free_domain()
     else:

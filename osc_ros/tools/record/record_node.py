@@ -414,8 +414,8 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
                 if not recorder.lacks_journal(began + end + TRANSPORT):
                     break
                 if now >= end + (REPEATED if recorder.journal else JOURNAL_PATIENCE):
-                    if recorder.journal:
-                        recorder.add_gap('it did not come any more at the end')
+                    recorder.add_gap('it did not come any more at the end' if recorder.journal else
+                                     'none came; is black_box.duration 0?')
                     break
             executor.spin_once(timeout_sec=0.05)
             if recorder.has_begun and not was_found:  # the duration counts from here
@@ -457,9 +457,8 @@ def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took:
              else 'cut short, so osc_replay computes what can be read of it'
              if recorder.failure is not None
              else 'without a complete journal, so osc_replay computes only parts of it'
-             if recorder.journal else 'without the journal of the controller'
-             + (' (is black_box.duration 0?)' if recorder.is_found else '')
-             + ', so osc_replay cannot compute it again'))
+             if recorder.journal else 'without the journal of the controller, so osc_replay '
+             'cannot compute it again'))
 
 
 if __name__ == '__main__':
