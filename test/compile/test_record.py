@@ -14,7 +14,12 @@ from attacked import robot_of
 from osc_ros import Driver, Friction, Law, LookAt, Settings, Task
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.limits.limiter import limit_rate
-from osc_ros.control.model_error.disturbance import compensate, Disturbance
+from osc_ros.control.model_error.disturbance import (
+    compensate,
+    Disturbance,
+    FOLLOWS,
+    HELD,
+)
 from osc_ros.control.safety.supervision import DEFAULT_WATCHDOGS, REACTIONS, Supervision
 from osc_ros.control.setpoint import motion
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, STOP, TwistGoal
@@ -176,7 +181,8 @@ def ticks_of(one, kind, count, seed):
             effort[rng.integers(7)] = np.nan
         one.observe(time, q, qd, 10.0 * tau, 10.0 * effort)
         compensate(one.compensation.record, one.observer.record, time, tau, 0.01 * qd,
-                   np.eye(3), rng.random() < 0.01, friction if kind == 'friction' else qd[:0])
+                   np.eye(3), HELD if rng.random() < 0.01 else FOLLOWS,
+                   friction if kind == 'friction' else qd[:0])
         found.append((one.external.quality, *(part.tobytes() for part in (
             one.torque, one.external.torque, one.external.wrench, one.external.residual))))
     return found

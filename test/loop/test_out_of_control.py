@@ -14,6 +14,7 @@ from foreign import FOREIGN
 from osc_ros import InputError, Robot, Settings
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.model_error.command_model import CommandModel
+from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.tasks.bandwidth import PERIOD_SHARE
@@ -127,6 +128,26 @@ def test_arm_at_five_times_its_speeds_comes_to_rest_within_one_and_a_half_second
         arm.plant.qd[:] = 5.0 * arm.plant.velocity * signs
         arm.run(1.5)
         assert arm.speeds[-1] < SLOW
+
+
+@pytest.mark.parametrize('name, seed, joints', [
+    ('panda', 0, True), ('kinova', 1, True), *(quick_if(
+        lambda name, seed, joints: seed == 0,
+        [(name, seed, False) for name in ('panda', 'xarm7', 'tiago') for seed in range(3)]))])
+def test_hand_that_lets_go_when_its_push_is_compensated_does_not_leave_the_arm_driven(
+        name, seed, joints):
+    robot = robot_of(name)
+    arm = Attacked(name, Settings.of(robot, **(
+        {'joints': JointDrive()} if joints else {'disturbance': Disturbance()}))).run(0.3)
+    place = arm.plant.pose()[:3, 3]
+    arm.force = (6.0 if name == 'kinova' else 15.0) * direction(seed)
+    arm.run(1.5)
+    assert np.abs(arm.law.compensation).max() > 1.0  # else this shows nothing
+    arm.force, arm.speeds = np.zeros(3), []
+    arm.run(2.5)
+    assert max(arm.speeds) <= 1.05  # 15 without an end, and 1.2 m away
+    assert arm.speeds[-1] < 2.0 * SLOW
+    assert np.linalg.norm(arm.plant.pose()[:3, 3] - place) < 2e-3
 
 
 @pytest.mark.parametrize('kind', ['still', 'back'])

@@ -17,13 +17,15 @@ These rules decide which part of τ_ext is load and friction, and which is conta
 1. The part that a wrench along yielding axes (`yielding_axes`) explains is excluded, because along
    an axis of force the robot pushes on the environment, and a spring must yield to loads too.
 2. Contacts are sudden; loads and friction change slowly. If |τ_ext + c| of a joint, without the
-   part of rule 1, exceeds its threshold, this is a contact: c is held until all joints are below
-   half of their thresholds. For the time `free` after the start no contact is assumed, so that a
-   load that is there from the start is compensated.
+   part of rule 1, exceeds its threshold, this is a contact: c does not grow until all joints are
+   below half of their thresholds. It still returns towards 0 as far as -τ_ext does: a load that is
+   put down, or a hand that lets go, is sudden, too, and c would drive the arm on. For the time
+   `free` after the start no contact is assumed, so that a load that is there from the start is
+   compensated.
 3. c and its rate are bounded by the torques that the model errors of `Disturbance` can cause. This
    bounds the force on an obstacle that is touched too slowly for rule 2.
-4. c is held while the caller requests it (a target waits for the arm), while the observer has not
-   settled, and over gaps of the states.
+4. c does not grow while the caller requests it (a target waits for the arm), and is held while a
+   load is blended, while the observer has not settled, and over gaps of the states.
 5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
 
 If c is switched on or off, it changes at the rate of rule 3, too.
@@ -54,6 +56,7 @@ SETTLED = 0.95  # the observer's estimate is used when at least this share of it
 # more tick, and true inertias of half the model's, the loop through both is then stable at 200 Hz
 # and above.
 QUICKEST = 0.06
+FOLLOWS, FALLS, HELD = range(3)  # what the compensation may do, see `compensate`
 LEAST = 1e-12  # a smaller compensation is set to 0, because denormal numbers are slow [N·m]
 # A joint slower than RESTS [rad/s, m/s] rests. ACCELERATED: accelerations that the law would cause
 # [rad/s², m/s²], between which the least rate for a stuck joint rises from 0 to `stuck_rate`. With
@@ -185,11 +188,18 @@ def _stuck_share(external, law, qd, inertia):
 
 
 @inlined
-def _follow(c, gain, dt):
-    """Move the compensation towards the negative external torque, at least by `least`."""
+def _follow(c, gain, dt, falls):
+    """
+    Move the compensation towards the negative external torque, at least by `least`.
+
+    If it only `falls`, it moves no farther from 0 than it is.
+
+    """
     for k in range(c.n):
         now, bound, most = c.torque[k], c.bound[k], dt * c.rate[k]
         wanted = min(max(-c.external[k], -bound), bound)
+        if falls:
+            wanted, c.least[k] = min(max(wanted, min(now, 0.0)), max(now, 0.0)), 0.0
         change = min(max(gain * (wanted - now), -most), most)
         least = min(max(now + c.least[k], -bound), bound) - now
         if least > 0.0:
@@ -210,7 +220,7 @@ def _limit(c, tau):
 
 
 @inlined
-def _advance(c, o, dt, tau, qd, axes, is_held, friction):
+def _advance(c, o, dt, tau, qd, axes, hold, friction):
     c.free -= dt
     assign(c.external, o.torque)
     if len(friction) > 0:
@@ -221,12 +231,12 @@ def _advance(c, o, dt, tau, qd, axes, is_held, friction):
         c.least[k] = dt * c.stuck_rate * _stuck_share(
             c.external[k] + c.delayed[k], law, qd[k], c.inertia[k])
     c.in_contact = c.free <= 0.0 and _touches(c)
-    if not (is_held or c.in_contact or 1.0 - o.missing < SETTLED):
-        _follow(c, _gain(c, o, dt), dt)
+    if hold != HELD and 1.0 - o.missing >= SETTLED:
+        _follow(c, _gain(c, o, dt), dt, hold == FALLS or c.in_contact)
 
 
 @kernel
-def compensate(c, o, time, tau, qd, axes, is_held, friction):
+def compensate(c, o, time, tau, qd, axes, hold, friction):
     """
     Advance the compensation to a state.
 
@@ -238,8 +248,9 @@ def compensate(c, o, time, tau, qd, axes, is_held, friction):
         Time [s], torques of the law (n,) [N·m, N], and velocities (n,) [rad/s, m/s].
     axes : (3, 3)
         Axes of the first task's frame, in base axes.
-    is_held : bool
-        Whether to hold the compensation: a target waits for the arm, or it is in contact.
+    hold : int
+        FOLLOWS; FALLS: the compensation must not grow, as a target waits for the arm, or the arm
+        is in contact; HELD: it must not change.
     friction : (n,) or (0,) [N·m, N]
         Friction compensation in `tau`, if any: it replaces the observer's friction model.
 
@@ -248,11 +259,11 @@ def compensate(c, o, time, tau, qd, axes, is_held, friction):
     for k in range(c.n):
         c.delayed[k] = low_pass(c.delayed[k], c.torque[k], share(o.bandwidth, dt))
     if c.is_active:
-        _advance(c, o, dt, tau, qd, axes, is_held, friction)
+        _advance(c, o, dt, tau, qd, axes, hold, friction)
     else:
         c.free, c.in_contact = c.free_time, False
         c.external[:] = c.least[:] = 0.0
-        _follow(c, _gain(c, o, dt), dt)
+        _follow(c, _gain(c, o, dt), dt, False)
     _limit(c, tau)
 
 

@@ -11,7 +11,7 @@ from osc_ros.compile.addresses import integers_at, numbers_at, tick_at
 from osc_ros.compile.compiled import inlined, kernel, released, stage, view
 from osc_ros.control.limits.limiter import keep
 from osc_ros.control.model_error.command_model import put_driver
-from osc_ros.control.model_error.disturbance import compensate
+from osc_ros.control.model_error.disturbance import compensate, FALLS, FOLLOWS, HELD
 from osc_ros.control.model_error.observer import observe
 from osc_ros.control.setpoint.motion import any_waits, put_targets
 from osc_ros.control.setpoint.posture import advance_posture
@@ -133,13 +133,13 @@ def _compensate(given, own, time, qd, tau):
     is_loading = False  # the estimate has the new load at once, the torques gradually
     if len(own.other) > 0:
         driver, is_loading = run.blended_driver, run.blends_load
-    is_held = (is_loading
-               or run.in_contact and c.free <= 0.0
-               # targets of a joint drive wait for a tip that is not theirs
-               or not given.m.drives_joints and any_waits(given.m))
+    falls = (run.in_contact and c.free <= 0.0
+             # targets of a joint drive wait for a tip that is not theirs
+             or not given.m.drives_joints and any_waits(given.m))
+    hold = HELD if is_loading else FALLS if falls else FOLLOWS
     for i in range(n):
         d.tau_before[i] = tau[i] + driver[i]
-    compensate(c, own.observer, time, d.tau_before, qd, view(d.task_axes, 0, (3, 3)), is_held,
+    compensate(c, own.observer, time, d.tau_before, qd, view(d.task_axes, 0, (3, 3)), hold,
                view(d.tau_friction, 0, (n if c.knows_friction else 0,)))
     for i in range(n):
         tau[i] += c.torque[i]

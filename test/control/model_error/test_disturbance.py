@@ -19,6 +19,9 @@ from osc_ros.control.model_error.disturbance import (
     compensate,
     Compensation,
     Disturbance,
+    FALLS,
+    FOLLOWS,
+    HELD,
     random_position,
     yielding_axes,
 )
@@ -301,10 +304,10 @@ def estimate(torque, settled=1.0, wrench=None):
     return found
 
 
-def advanced(compensation, time, external, tau, is_held=False, axes=BASE, qd=None):
+def advanced(compensation, time, external, tau, hold=FOLLOWS, axes=BASE, qd=None):
     """Advance a compensation to a time; return its torques (n,)."""
     qd = np.ones(7) if qd is None else qd
-    compensate(compensation.record, external, time, tau, qd, axes, is_held, NONE)
+    compensate(compensation.record, external, time, tau, qd, axes, hold, NONE)
     return compensation.torque
 
 
@@ -365,6 +368,16 @@ class TestRules:
             np.testing.assert_allclose(found, before if in_contact else np.maximum(-hit, -bound()),
                                        rtol=1e-6)
 
+    def test_load_that_is_gone_at_once_is_no_longer_compensated_although_that_is_sudden(self):
+        for hold in FOLLOWS, FALLS:
+            compensation, load = Compensation(panda()), 0.9 * bound()
+            self.after(compensation, 2.0, estimate(load))
+            advanced(compensation, 2.0 + PERIOD, estimate(0.0 * load), np.zeros(7), hold)
+            assert compensation.in_contact
+            found = self.after(compensation, 2.0, estimate(0.0 * load), start=2.0 + 2.0 * PERIOD,
+                               hold=hold)
+            np.testing.assert_allclose(found, 0.0, atol=1e-6)
+
     def test_load_at_the_start_is_no_contact(self):
         compensation, load = Compensation(panda()), 0.9 * bound()
         assert (load > contact()).any()
@@ -390,7 +403,8 @@ class TestRules:
         before = self.after(compensation, 1.0, estimate(load))
         other = estimate(2.0 * load, 0.5 if cause == 'not settled' else 1.0)
         time = {'gap': 3.0, 'repeated': 1.0, 'nan time': math.nan}.get(cause, 1.0 + PERIOD)
-        found = advanced(compensation, time, other, np.zeros(7), cause == 'held')
+        hold = HELD if cause == 'held' else FOLLOWS
+        found = advanced(compensation, time, other, np.zeros(7), hold)
         np.testing.assert_allclose(found, before)
 
     def test_it_does_not_wind_up_beyond_the_effort_limits(self):
