@@ -252,7 +252,7 @@ class CommandedCycle(ControlCycle):
 
     def stop(self) -> None:
         """
-        Stop all targets as fast as their limits allow; set the posture to the present one.
+        Stop all targets as fast as their limits allow; set the posture to where the joints stop.
 
         This does not wait; commands that wait are dropped.
 
@@ -264,7 +264,11 @@ class CommandedCycle(ControlCycle):
             self._posture.stop(self._setup.joint_bounds)
             self._posture.pause_beyond(*self._setup.joint_pausing(self._posture.motion))
         else:
-            self._move_posture(self._memory.q)
+            last = self._memory.tick()
+            moving = np.array([self._memory.q, self._rest if last is None else last[2],
+                               self._rest])
+            end = JointMotion.to_goal(moving, None, self._setup.joint_bounds).end
+            self._move_posture(np.clip(end, *self.robot.position_limits.T))
 
     def set_wrench(self, wrench: ArrayLike, task: str | None = None) -> None:
         """
