@@ -68,7 +68,8 @@ def test_node_with_the_profile_uses_loopback_only_and_no_shared_memory(chosen):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
     text = subprocess.run(
         [sys.executable, '-c', NODE], stdout=subprocess.PIPE, text=True, check=True,
-        timeout=PATIENCE, env={**os.environ, **chosen, **node_environment(profile_path('loopback'), False)}).stdout
+        timeout=PATIENCE, env={**os.environ, **chosen, **node_environment(
+            profile_path('loopback'), False)}).stdout
     ports, files = json.loads(text)
     assert ports and all(address == '0100007F' for address in ports), ports
     assert not files
