@@ -278,8 +278,7 @@ class CompiledLaw:
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
         several = len(self.links) > 1
         return OperationalSpace(self.robot, None if several and method in ONE_TIP else method,
-                                tips=self.links, workers=1 if several else workers,
-                                by_stages=True)
+                                tips=self.links, workers=1 if several else workers)
 
     def _frame(self, task: Task) -> LinkAxes | int | None:
         """

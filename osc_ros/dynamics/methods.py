@@ -64,19 +64,16 @@ ONE_TIP = tuple(name for name, entry in METHODS.items() if entry.one_tip)
 
 
 def default_method(robot: Robot) -> Method:
-    """Default method of a robot, with the kernels for a control loop (`by_stages`)."""
-    return method_of(robot, None, Workers(1), by_stages=True)[1]
+    """Default method of a robot."""
+    return method_of(robot, None, Workers(1))[1]
 
 
-def method_of(robot: Robot, name: str | None, workers: Workers, by_stages: bool = False
-              ) -> tuple[str, Method, Plan]:
+def method_of(robot: Robot, name: str | None, workers: Workers) -> tuple[str, Method, Plan]:
     """
     Return name, method and plan for a robot; default: 'sweep' for one tip, 'efpa' for several.
 
-    With `by_stages`, one process evaluates 'sweep' by the kernels of `trees` even on a plain
-    chain: they are faster if compiled code calls outward pass, task force and inward pass one by
-    one. Raises InputError if the method is unknown, or does not accept this number of tips or
-    workers.
+    The name is 'recursive' for 'sweep' of a robot that is not a plain chain. Raises InputError if
+    the method is unknown, or does not accept this number of tips or workers.
 
     """
     if name is None:
@@ -92,18 +89,16 @@ def method_of(robot: Robot, name: str | None, workers: Workers, by_stages: bool 
         others = ', '.join(other for other in METHODS if other not in ONE_TIP)
         raise InputError(f"method '{name}' takes one tip, not {len(robot.tips)} "
                          f'(these take several: {others})')
-    is_chain = robot.serial and not (by_stages and name == 'sweep')
-    construct = entry.of_chain if is_chain and entry.of_chain else entry.of_robot
+    construct = entry.of_chain if robot.serial and entry.of_chain else entry.of_robot
+    used = 'recursive' if name == 'sweep' and not robot.serial else name
     if workers.count == 1:
-        return name, construct(robot), Plan(1, 'as requested')
+        return used, construct(robot), Plan(1, 'as requested')
     if entry.of_team is None:
         why = f"method '{name}' is evaluated by one process ('sweep' by several)"
     elif robot.serial:
-        dynamics, plan = entry.of_team(robot, workers)
-        is_alone = by_stages and plan.workers == 1
-        return name, construct(robot) if is_alone else dynamics, plan
+        return used, *entry.of_team(robot, workers)
     else:
         why = _PLAIN_CHAIN
     if workers.count != 'auto':
         raise InputError(f'{workers.count} workers, must be 1: {why}')
-    return name, construct(robot), Plan(1, why)
+    return used, construct(robot), Plan(1, why)

@@ -58,9 +58,6 @@ class OperationalSpace(Batches):
         which number is fastest. `plan` has the number and the reason. With several processes, use
         the instance as a context manager, or `close` it; in a script, construct it under
         `if __name__ == '__main__':`, because worker processes import the script.
-    by_stages : bool
-        True selects the kernels for compiled code that calls the methods of `dynamics` one by one,
-        as the controller does.
 
     Raises
     ------
@@ -73,7 +70,7 @@ class OperationalSpace(Batches):
 
     def __init__(self, robot: Robot, method: str | None = None,
                  tips: Sequence[str] | None = None,
-                 workers: int | str | Workers = 1, by_stages: bool = False) -> None:
+                 workers: int | str | Workers = 1) -> None:
         if not isinstance(robot, Robot):
             raise InputError(f'robot is a {type(robot).__name__}: give a Robot, as of '
                              'Robot.from_urdf')
@@ -81,8 +78,7 @@ class OperationalSpace(Batches):
             robot = replace(robot, tips=names('tips', [tips] if isinstance(tips, str) else tips))
         self.robot = robot
         self.method, self._dynamics, self._plan = method_of(
-            robot, method, workers if isinstance(workers, Workers) else Workers(workers),
-            by_stages)
+            robot, method, workers if isinstance(workers, Workers) else Workers(workers))
         self._task = (6 * len(robot.tips),)
         self._rest = np.zeros(robot.n)
         self._quaternions = robot.q_index[robot.spherical].tolist()

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import c_at, entry_of, integers_at, numbers_at, Pointers
-from osc_ros.compile.compiled import kernel, view, viewing
+from osc_ros.compile.compiled import ahead, kernel, view, viewing
+from osc_ros.dynamics.chain import chain_bodies, chain_layout, passes
+from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE
 from osc_ros.dynamics.trees import tree
 from osc_ros.dynamics.trees.tree_bodies import put_motion_torques
@@ -77,6 +79,26 @@ def method_in(table):
     return OfMethod(integers_of(table, OWN), numbers_of(table, OWN + 1),
                     numbers_of(table, OWN + 2), numbers_of(table, OWN + 3),
                     numbers_of(table, OWN + 4), numbers_of(table, OWN + 5))
+
+
+@kernel
+def chain_stage(table, stage, one, two, three):
+    """Compute one of STAGES for a plain chain; the table begins with `Sweep.arrays`."""
+    chain = numbers_of(table, 0)
+    if stage == OUTWARD:
+        return passes.outward(chain, one, two, None, three)
+    if stage == JACOBIAN:
+        passes.jacobian(chain, view(one, 0, (6, len(one) // 6)))
+    elif stage == INWARD:
+        passes.inward(chain, None, one, two, three)
+    elif stage == RESPONSE:
+        passes.acceleration_response(chain, one, two, three)
+    elif stage == INVERSE_MASS:
+        passes.inverse_mass_matrix(chain, view(two, 0, (len(one), len(one))))
+    else:
+        links, ends, work, factor, _ = chain_layout.parts_of(chain)
+        chain_bodies.put_motion_torques(links, ends, one, two, work, factor, three)
+    return DONE
 
 
 @kernel
@@ -175,9 +197,12 @@ class Stages(NamedTuple):
 
 def stages_of(dynamics: Method) -> Stages:
     """Return the stages of a method; compile their kernels on the first call."""
+    _compile_all()
     arrays, of_python = getattr(dynamics, 'arrays', ()), None
     if type(dynamics) is tree.Tree:
         entry = _tree_entry()
+    elif isinstance(dynamics, Sweep) and type(dynamics).outward is Sweep.outward:
+        entry = _chain_entry()
     else:
         of_python = PythonStages(dynamics)
         entry, arrays = _python_entry(), (np.array([of_python.address]),)
@@ -194,8 +219,19 @@ def _compiled(stage: Callable[..., int], *arrays: NDArray[Any]) -> int:
 
 
 @cache
+def _chain_entry() -> int:
+    return _compiled(chain_stage, *Sweep(pendulum()).arrays)
+
+
+@cache
 def _tree_entry() -> int:
     return _compiled(tree_stage, *tree.Tree(pendulum(), EXTENDED).arrays)
+
+
+@ahead
+def _compile_all() -> None:
+    """Compile the stages of chains and trees: with tasks on several links a law changes them."""
+    _chain_entry(), _tree_entry()
 
 
 @cache

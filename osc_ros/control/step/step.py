@@ -40,8 +40,8 @@ from osc_ros.control.step.tick_arrays import (
     UNOBSERVED,
 )
 from osc_ros.dynamics.algebra.vectors import assign
-from osc_ros.dynamics.trees.tree import Tree
-from osc_ros.dynamics.trees.tree_layout import pendulum, PROPAGATED
+from osc_ros.dynamics.chain.sweep import Sweep
+from osc_ros.dynamics.trees.tree_layout import pendulum
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -204,7 +204,7 @@ def _example() -> tuple[tuple[int, int], Integers, object]:
 
     """
     x = np.ones(1)
-    dynamics, at_rest = Tree(pendulum(), PROPAGATED), SetPointGenerator(np.eye(4))
+    dynamics, at_rest = Sweep(pendulum()), SetPointGenerator(np.eye(4))
     model, stages = CommandModel(dynamics.robot), stages_of(dynamics)
     law_m, law_d, run, m, d = (one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN, M, D))
     law_m.target_records[:], law_m.turns_with[:], law_d.level_frame[:] = at_rest.addresses, -1, 1.0

@@ -31,8 +31,9 @@ INVERSE_A, INVERSE_B, INVERSE_C, LINK_WIDTH = 24, 30, 39, 45
 ENDS_WIDTH = 15
 # Columns of `work`, one row per body: placement (12), Newton-Euler force (6).
 WORK_WIDTH = 18
-# Columns of `factor`, one row per body, for back substitution: L, D (21), residual (6), G H (6).
-RESIDUAL, FACTOR_WIDTH = 21, 33
+# Columns of `factor`, one row per body, for back substitution: L, D (21), residual (6), G H (6),
+# and what `elimination.joint_hold` returns (21), for M⁻¹ only.
+RESIDUAL, HOLD, FACTOR_WIDTH = 21, 33, 54
 # `tip`: Λ⁻¹ (36), a⁰ (6), pose (16), twist (6), F (6), scratch of task_inertia.
 A0, POSE, TWIST, FORCE, SCRATCH = 36, 42, 58, 64, 70
 TIP_WIDTH = 70 + SCRATCH_WIDTH

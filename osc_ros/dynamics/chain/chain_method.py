@@ -33,7 +33,7 @@ class ChainMethod(Method):
         self._chain, parts = chain_of(robot)
         self._links, self._ends, _, self._factor, self._tip = parts
         self.gravity: Array = self._ends[:3]
-        self._rest, self._unit = np.zeros(robot.n), np.zeros(robot.n)
+        self._rest = np.zeros(robot.n)
         self._tau: Array | None = None
         self._qdd: Array | None = None
         self.Lambda_inv: Array = self._tip[:A0].reshape(6, 6)
@@ -55,7 +55,7 @@ class ChainMethod(Method):
 
     def inverse_mass_matrix(self, out: Array) -> None:
         """Write M⁻¹ of the last `outward` to out (n, n)."""
-        inverse_mass_matrix(self._chain, self._unit, out)
+        inverse_mass_matrix(self._chain, out)
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,)."""

@@ -202,6 +202,17 @@ def joint_elimination(link, G, z):
 
 
 @inlined
+def joint_hold(link, L):
+    """-W̃ (L D Lᵀ)⁻¹ W̃ᵀ, which maps a gap of accelerations at a joint to its constraint force."""
+    none, empty = ZERO + ZERO, ZERO + ZERO + ZERO
+    s = np.sqrt(link[ROTOR])
+    x, y, z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+    hold, _, _ = schur_complement((none, empty, none), L, (
+        ZERO, ZERO, ZERO, x, y, (0.0, 0.0, s)), (x, y, z, ZERO, ZERO, ZERO))
+    return axis_first(link, hold)
+
+
+@inlined
 def mobility_across(link, R, p, K):
     """G = I⁻¹ + X K Xᵀ: the mobility between the two sides of a joint."""
     return add_mobility(inverse_inertia(link), mobility_unrotated(R, mobility_shifted(p, K)))

@@ -29,10 +29,12 @@ from osc_ros.dynamics.algebra.spatial import (
     force_to_parent,
     matrix_at,
     minus,
+    mobility_at,
     mobility_times,
     motion_to_body,
     plus,
     put,
+    put_mobility,
     spatial_at,
     vector_at,
     ZERO,
@@ -57,6 +59,7 @@ from osc_ros.dynamics.chain.chain_layout import (
     empty_chain,
     factors_at,
     FORCE,
+    HOLD,
     Joints,
     parts_of,
     RESIDUAL,
@@ -69,6 +72,7 @@ from osc_ros.dynamics.chain.elimination import (
     from_across_axis,
     inner_handle,
     joint_elimination,
+    joint_hold,
     ldl_solution,
     mobility_across,
     rows_first,
@@ -196,8 +200,12 @@ def back_substitution(at, tau, F, qdd):
 @inlined
 def put_response(at, tau, F, qdd):
     """Write M⁻¹(τ + JᵀF) to qdd (n,); see `acceleration_response`."""
-    b = (ZERO, ZERO)
-    for i in range(len(at.links)):
+    b, first = (ZERO, ZERO), 0
+    while first < len(tau) and tau[first] == 0.0:  # most often all torques are 0
+        first += 1
+    for i in range(first):
+        put(at.factor[i], RESIDUAL, ZERO + ZERO)
+    for i in range(first, len(at.links)):
         link, store = at.links[i], at.factor[i]
         across = spatial_at(store, 27)
         inside = motion_to_body(matrix_at(at.work[i], 0), vector_at(at.work[i], 9), b)
@@ -305,26 +313,45 @@ def acceleration_response(chain, tau, F, qdd):
     put_response(parts_of(chain), tau, F, qdd)
 
 
+@inlined
+def put_inverse_row(at, i, row):
+    """Write the entries from i of row i of M⁻¹, with HOLD: q̈ under a unit torque of joint i."""
+    b, outer = (ZERO, ZERO), (ZERO, ZERO)
+    for j in range(i, len(row)):
+        link, store = at.links[j], at.factor[j]
+        gap, force = spatial_at(store, 27), along_axis(link, 1.0)
+        if j > i:
+            inside = motion_to_body(matrix_at(at.work[j], 0), vector_at(at.work[j], 9), b)
+            gap, force = minus((ZERO, ZERO), inside), (ZERO, ZERO)
+        put(store, RESIDUAL, gap[0] + gap[1])
+        force = plus(force, mobility_times(mobility_at(store, HOLD), gap))
+        b = mobility_times(inverse_inertia(link), force)
+    for j in range(len(row) - 1, i - 1, -1):
+        link, store = at.links[j], at.factor[j]
+        gap = plus(spatial_at(store, RESIDUAL), mobility_times(inverse_inertia(link), outer))
+        constraint, across = mobility_times(mobility_at(store, HOLD), gap), spatial_at(store, 27)
+        row[j] = (axis_part(link, gap) + dot(across[0], constraint[0])
+                  + dot(across[1], constraint[1]))
+        f = force_to_parent(matrix_at(at.work[j], 0), vector_at(at.work[j], 9), constraint)
+        outer = minus((ZERO, ZERO), f)
+
+
 @kernel
-def inverse_mass_matrix(chain, unit, M_inv):
+def inverse_mass_matrix(chain, M_inv):
     """
     Write M⁻¹ (n, n), exactly symmetric, from the factors of the last `outward`.
 
-    Overwrites `unit` (n,) and the residuals in `factor`.
+    Overwrites the residuals and HOLD in `factor`.
 
     """
     at = parts_of(chain)
-    n, no_force = len(at.links), at.tip[SCRATCH:SCRATCH + 6]
-    for k in range(6):
-        no_force[k] = 0.0
+    n = len(at.links)
     for i in range(n):
-        unit[i] = 0.0
+        put_mobility(at.factor[i], HOLD, joint_hold(at.links[i], factors_at(at.factor[i], 0)))
     for i in range(n):
-        unit[i] = 1.0
-        put_response(at, unit, no_force, M_inv[i])
-        unit[i] = 0.0
-        for j in range(i):
-            M_inv[i, j] = M_inv[j, i] = 0.5 * (M_inv[i, j] + M_inv[j, i])
+        put_inverse_row(at, i, M_inv[i])
+        for j in range(i + 1, n):
+            M_inv[j, i] = M_inv[i, j]
 
 
 @kernel
@@ -347,7 +374,7 @@ def compile_kernels() -> None:
     accelerations(chain, x, x, x, F, x.copy())
     inverse_dynamics(chain, x, x, x, x.copy())
     acceleration_response(chain, x, F, x.copy())
-    inverse_mass_matrix(chain, x, np.ones((1, 1)))
+    inverse_mass_matrix(chain, np.ones((1, 1)))
     jacobian(chain, J)
     for one in (law, outward, inward, accelerations, inverse_dynamics, acceleration_response,
                 inverse_mass_matrix, jacobian):

@@ -291,7 +291,7 @@ def test_length_of_a_quaternion_does_not_change_the_terms():
 def test_several_tips_go_with_the_methods_that_take_them():
     robot, _ = tree('baxter, both arms')
     assert OperationalSpace(robot).method == 'efpa'
-    assert OperationalSpace(robot, tips=['left_gripper']).method == 'sweep'
+    assert OperationalSpace(robot, tips=['left_gripper']).method == 'recursive'
     for method in ONE_TIP:
         with pytest.raises(InputError, match=f"'{method}' .* 2 .*recursive, efpa"):
             OperationalSpace(robot, method)

@@ -64,6 +64,15 @@ def test_first_command_is_the_torque_that_holds_the_arm_where_it_is(spin):
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
+def test_node_computes_by_the_schur_complement_and_the_diagnostics_name_the_method(spin):
+    rig, said = Rig(spin), []
+    rig.hardware.create_subscription(
+        DiagnosticArray, '/diagnostics', lambda message: said.extend(message.status[0].values), 10)
+    rig.activate().ask()
+    spin(lambda: any((one.key, one.value) == ('method', 'sweep') for one in said),
+         why='for the diagnostics')
+
+
 def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
     rig, said = Rig(spin, workers=2), []
     rig.hardware.create_subscription(
