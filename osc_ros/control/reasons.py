@@ -148,8 +148,8 @@ class Figures(NamedTuple):
         Goal of the first task, and the error from its link to it (see `Approach.error`).
     target : str
         State of the first task's target: WAITS, AT_EDGE of the workspace box, or FREE.
-    has_waiting : bool
-        Whether the target of any task waits for the arm.
+    waiting : tuple of str
+        Tasks whose targets wait for the arm.
     begins_in : float
         Time until the newest motion of the first task begins [s]; 0 if it has begun.
     gains : GainFigures
@@ -179,7 +179,7 @@ class Figures(NamedTuple):
     goal: Array | None
     error: Array | None
     target: str
-    has_waiting: bool
+    waiting: tuple[str, ...]
     begins_in: float
     gains: GainFigures
     singularity: Singularity
@@ -208,7 +208,7 @@ def figures_of(law: Law) -> Figures:
         settings.limits.velocity.copy(), law.saturated.copy(), law.limiter.sides.copy(),
         approach.goal, approach.error(),
         WAITS if tip.waits else AT_EDGE if tip.clamped else FREE,
-        any(one.generator.waits for one in law.levels.values()), tip.begins_in,
+        tuple(name for name, one in law.levels.items() if one.generator.waits), tip.begins_in,
         GainFigures(law.gain_share(), law.period, law.delay, law.setup.robot.payload_mass),
         Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
                     solved.weakest()),
@@ -553,10 +553,13 @@ RULES = (
          lambda case: case.figures.target == AT_EDGE,
          lambda case: f'box {case.task.limits.box.tolist()} m',
          lambda case: 'a goal inside, or a larger box (parameters target.box.…)'),
-    Rule('waits', 'the target waits for the arm', lambda case: case.figures.has_waiting,
-         lambda case: 'the arm lags by more than '
+    Rule('waits', 'the target waits for the arm', lambda case: case.figures.waiting,
+         lambda case: f"of task {', '.join(case.figures.waiting)}: the arm lags by more than "
          f'{case.task.limits.leash[1]:g} m or {case.task.limits.leash[0]:g} rad',
-         lambda case: 'remove the other causes, or, if there are none, move more slowly', True),
+         lambda case: 'remove the other causes, or, if there are none, move more slowly'
+         if case.task.name in case.figures.waiting else
+         'the tasks above it and the joint limits leave it no way: move the joints to another '
+         'posture, arm.move_joints(q), or give the task a higher priority', True),
     Rule('speed override', 'motions are slowed',
          lambda case: case.figures.speed_override < FULL_SPEED,
          lambda case: f'the speed override is {case.figures.speed_override:g} %',

@@ -26,6 +26,7 @@ from osc_ros import (
 from osc_ros.client.robots import SHIPPED
 from osc_ros.control.reasons import figures_of, Reason, reasons, RULES, TITLES, warnings_of
 from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.control.tasks.task import Task
 from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import ArmTimeoutError, InputError, InputWarning, OscError, ReachError
 from osc_ros.model.files import shipped_urdf
@@ -231,6 +232,22 @@ def test_obstacle_that_pushes_an_arm_without_a_goal_is_named():
     first, *_ = reasons(law.robot, law.settings.tasks[0], figures_of(law), searches=False)
     assert first.name == 'obstacle'
     assert "panda_hand is 30 mm from 'hand'" in first.cause
+
+
+def test_lower_task_that_gets_no_freedom_is_named():
+    robot = Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
+    usual = settings_of('panda')
+    law = Law(robot, replace(usual, tasks=(*usual.tasks, Task(
+        name='place', link=usual.tasks[0].link, axes=('free',) * 3 + ('motion',) * 3))))
+    arm = Simulation(shipped_urdf('panda'), law, HOME)
+    arm.run(0.1)
+    goal = arm.pose()
+    goal[:3, 3] += [0.0, 0.4, 0.0]
+    law.follow(goal, task='place')
+    arm.run(2.0)
+    [reason] = [one for one in reasons(robot, law.settings.tasks[0], figures_of(law),
+                                       searches=False) if one.name == 'waits']
+    assert 'of task place' in reason.cause and 'higher priority' in reason.remedy
 
 
 def test_reason_is_read_from_its_text():
