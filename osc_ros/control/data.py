@@ -154,8 +154,11 @@ D = Table(
          'variance of `integral`'),
     Slot('recent_paths', (2, 'n'), 'rad, m', 'recent path lengths: of the velocities, of the '
          'positions'),
-    Slot('degrees', (3,), 'rad², m²', 'recent sums over all joints: squares of the steps of the '
-         'integrals, their products with those of the positions, squares of these'),
+    Slot('speed_jumps', (), '', 'number of states of which a velocity jumped and no position', int),
+    Slot('factor_sums', ('n', 9), 'mixed', 'recent sums of the regression of a step of the '
+         'position on the velocities before and after it, see `velocity_check`; recent highest '
+         'speed of the position'),
+    Slot('factor_total', (9,), 'mixed', '`factor_sums` of all joints'),
     Slot('rows', (), '', 'number of intervals so far', int),
     Slot('row_times', (INTERVALS,), 's', 'times at which the last intervals ended, in a ring '
          'buffer'),
@@ -165,6 +168,9 @@ D = Table(
     Slot('row_noise', (INTERVALS, 'n'), 'rad², m²', '`noise` at the end of each interval'),
     Slot('velocity_kind', ('n',), '', 'why velocities of a joint are not used; FITS: they are '
          'used', int),
+    Slot('gain', ('n',), '', 'constant by which the velocities of a joint that does not fit are '
+         'divided; 0: estimates replace them'),
+    Slot('replaced_at', (), 's', 'when velocities of a joint were last found not to fit'),
     Slot('is_told', ('n',), '', 'whether unused velocities of a joint were reported', bool),
     Slot('kind_figures', ('n', 3), 'mixed', 'of a joint whose velocities are not used: ratio, '
          'joint or delay [s], see `velocity_check`; integral and travel that did not fit'),

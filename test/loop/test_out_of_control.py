@@ -5,6 +5,7 @@
 
 from collections import deque
 from dataclasses import replace
+import re
 
 import numpy as np
 import pytest
@@ -263,6 +264,66 @@ def test_velocities_that_do_not_fit_the_positions_do_not_drive_the_arm_away(name
     said = [text for cause, _, text in arm.changes if cause == 'velocity']
     if motion == 'fast':
         assert said and 'joint' in said[0] and (text in said[0] or name == 'kinova')
+
+
+PUSHES = {'panda': 30.0, 'ur5': 30.0, 'ur10': 40.0, 'kinova': 8.0, 'xarm7': 30.0,
+          'talos_left_arm': 20.0, 'tiago': 30.0}  # with right velocities v is at most 1.12 [N]
+FACTORS = 3.0, 4.0, 6.0, 10.0, 180.0 / np.pi
+
+
+@pytest.mark.parametrize('rise', [pytest.param(0.0, id='at once'), pytest.param(0.03, id='30 ms')])
+@pytest.mark.parametrize('name, factor', quick_if(
+    lambda name, factor: name in ('kinova', 'xarm7', 'ur10') and factor in (3.0, 6.0),
+    [(name, factor) for name in PUSHES for factor in FACTORS]))
+def test_free_drive_with_velocities_that_are_too_large_is_named_and_not_lost(name, factor, rise):
+    for seed in range(2 if rise == 0.0 else 3):
+        arm = Attacked(name, FreeDrive().applied_to(Settings.of(robot_of(name))))
+        arm.seen = lambda q, qd: (q, factor * qd)
+        arm.run(0.04)
+        for push in range(3):
+            force = PUSHES[name] * direction(7 * seed + push)
+            for k in range(round(rise / PERIOD)):
+                arm.force = k * PERIOD / rise * force
+                arm.run(PERIOD)
+            arm.force = force
+            arm.run(0.4 - rise)
+            arm.force = np.zeros(3)
+            arm.run(0.1)
+        arm.run(0.3)
+        assert max(arm.speeds) < (1.15 if rise == 0.0 or name == 'kinova' else 1.0)
+        said = [text for cause, _, text in arm.changes if cause == 'velocity']
+        assert said and 'joint' in said[0]
+        assert factor < 30.0 or 'degrees per second' in said[0]
+        ratio = float(re.search(r'is ([0-9.]+) times', said[0])[1])
+        assert factor > 30.0 or ratio == pytest.approx(factor, rel=0.1)
+
+
+@pytest.mark.parametrize('name, factor', quick_if(
+    lambda name, factor: name == 'tiago', [
+        (name, factor) for name in ('tiago', 'xarm7', 'panda', 'ur10') for factor in (0.3, 0.5)]))
+def test_velocities_that_are_too_small_do_not_lose_an_arm_in_a_joint_motion(name, factor):
+    robot, rng = robot_of(name), np.random.default_rng(0)
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    arm = Attacked(name, replace(Settings.of(robot), joints=JointDrive()), np.clip(
+        home(robot) + rng.uniform(-0.2, 0.2, robot.n), lower + 0.15, upper - 0.15))
+    arm.seen = lambda q, qd: (q, factor * qd)
+    arm.run(0.04)
+    arm.law.move_joints(np.clip(arm.plant.q + rng.choice([-1.2, 1.2], robot.n), lower + 0.1,
+                                upper - 0.1), speed=0.9 * robot.velocity_limits)
+    arm.run(1.5)
+    assert max(arm.speeds) < 1.0
+    assert any(cause == 'velocity' and 'times' in text for cause, _, text in arm.changes)
+
+
+def test_one_velocity_that_jumps_is_replaced_and_changes_nothing():
+    arms = [Attacked('xarm7').run(0.04).jog(3, 1.0, 0.3, 3.0).run(0.2) for _ in range(2)]
+    arms[1].seen = lambda q, qd: (q, only(qd, 2, 1e3))
+    for k in range(2):
+        arms[k].run(PERIOD)
+        arms[k].seen = lambda q, qd: (q, qd)
+        arms[k].run(0.5)
+    assert not arms[1].changes
+    assert np.abs(arms[1].plant.q - arms[0].plant.q).max() < 1e-3
 
 
 @pytest.mark.parametrize('name, by', quick_if(

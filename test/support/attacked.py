@@ -64,19 +64,19 @@ class Attacked:
 
     """
 
-    def __init__(self, name, settings=None, q=None, **plant):
+    def __init__(self, name, settings=None, q=None, seen=None, **plant):
         self.robot = robot_of(name)
         self.plant = ForeignPlant(name, self.robot.joint_names, **plant)
         self.plant.reset(home(self.robot) if q is None else q)
         self.law = Law(self.robot, settings or Settings.of(self.robot))
         self.force, self.signs, self.late = np.zeros(3), np.ones(self.robot.n), 0.0
-        self.stamp_of, self.seen = lambda time: time, lambda q, qd: (q, qd)
+        self.stamp_of, self.seen = lambda time: time, seen or (lambda q, qd: (q, qd))
         self.now, self.sent, self.speeds, self.changes = 1.0, None, [], []
         self.engine = Engine(
             self.law, Supervision.of(self.robot, self.law.settings.limits, 1.0 / PERIOD), PERIOD,
             self._take, self._hear)
         self.engine.guard.clock = lambda: self.now
-        self.engine.update(self.now, self.plant.q, self.plant.qd, (1, 0), self.now)
+        self.engine.update(self.now, *self.seen(self.plant.q, self.plant.qd), (1, 0), self.now)
         self.engine.activate()
 
     def _take(self, tau, stamp):

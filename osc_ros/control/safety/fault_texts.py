@@ -26,6 +26,9 @@ def runaway_text(code: float, joint: str, speed: float) -> str:
 def velocity_text(names: tuple[str, ...], joint: int, kind: float, figure: float, said: float
                   ) -> str:
     """Return the message for a joint whose velocities do not fit; see `velocity_check`."""
+    if kind == velocity_check.JUMPED:
+        return (f"the speed of '{names[joint]}' jumped by {figure:.4g}, at most {said:.4g} is "
+                'plausible, and its position did not: its velocity is estimated')
     ratio = f'its velocity is {figure:.3g} times the speed of its positions'
     return f"'{names[joint]}' " + {
         velocity_check.DEGREES: f'in degrees per second? ({ratio})',
@@ -35,7 +38,7 @@ def velocity_text(names: tuple[str, ...], joint: int, kind: float, figure: float
         velocity_check.EXCHANGED: f"exchanged with '{names[int(figure) % len(names)]}'?",
         velocity_check.LATE: f'{1e3 * figure:.0f} ms late?',
     }.get(int(kind), f'not explained (its integral is {said:.3g})') + (
-        ': velocity does not fit the positions and is estimated from them')
+        ': velocity does not fit the positions and is corrected by them')
 
 
 def silence_text(what: str, silent: float, limit: float, why: str) -> str:

@@ -29,10 +29,13 @@ from osc_ros.control.safety.response import add_resistance, BRISK, examine, watc
 from osc_ros.control.safety.sample import (
     check_sample,
     CLOCK_STEPS,
+    JUMP_FACTOR,
     LATE_PERIODS,
     longest_step,
     NUMBERS,
+    report,
     short_step,
+    TOO_FAST,
     UNFIT,
 )
 from osc_ros.control.safety.stopping import (
@@ -52,7 +55,12 @@ from osc_ros.control.safety.stopping import (
     ZERO,
 )
 from osc_ros.control.safety.supervision import REACTIONS
-from osc_ros.control.safety.velocity_check import fit_velocities, FITS
+from osc_ros.control.safety.velocity_check import (
+    fit_velocities,
+    FITS,
+    JUMPED,
+    replace_jumps,
+)
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.spatial import all_finite
 from osc_ros.dynamics.algebra.vectors import any_beyond, assign
@@ -175,7 +183,13 @@ def accept(m, d):
     if not fit_velocities(m, d, d.sample_time, d.sample_q, d.sample_qd):
         d.has_jumped, d.has_frozen, d.fault_count = False, False, 0
         return False  # too few positions for an estimate
+    too_fast = m.fault_watchdog[TOO_FAST]
+    if d.replaced_at == d.now and too_fast >= 0:
+        d.seen[too_fast] = -np.inf  # the speed was that of wrong velocities
+    joint, jump = replace_jumps(m, d, d.sample_q, d.sample_qd)
     accepted = check_sample(m, d)
+    if joint >= 0:
+        report(d, UNFIT, joint, JUMPED, jump, JUMP_FACTOR * m.fastest[joint])
     for k in range(d.fault_count):
         report_fault(d, m.fault_watchdog[int(d.faults[k, 0])], d.now)
     _report_velocities(m, d)
@@ -321,8 +335,12 @@ def _send(model, m, d, now, source, is_of_law):
         _put_stop(model, m, d, source)
     # the predicted state changes much in a gap between calls, so the torque must fade
     is_late = is_blind and dt > LATE_PERIODS * m.period
-    if d.has_sent and (source != d.source or is_late or d.was_blind != (1 if is_blind else 0)):
-        is_hasty = not is_blind and d.hit == 0 and any_beyond(d.qd, m.fastest, 1.0)
+    was_wrong = d.replaced_at == d.now and d.fade_duration > 0.0
+    if d.has_sent and (source != d.source or is_late or was_wrong
+                       or d.was_blind != (1 if is_blind else 0)):
+        # torques of wrong velocities must not last either
+        is_hasty = not is_blind and (d.hit == 0 and any_beyond(d.qd, m.fastest, 1.0)
+                                     or now - d.replaced_at < m.fade_time)
         is_other = d.was_blind < 0 and source == d.source and not is_hasty
         begin_fade(d, m.blend_time if is_other else
                    m.fade_time * (HASTE if is_hasty else 1.0))

@@ -82,7 +82,7 @@ def _doubts(m, d, time, q, qd):
 
 
 @inlined
-def _report(d, code, joint, one, two, three):
+def report(d, code, joint, one, two, three):
     """Add a fault to the result: its code, joint (-1: none) and up to three numbers."""
     row = d.faults[d.fault_count]
     row[0], row[1], row[2], row[3], row[4] = code, joint, one, two, three
@@ -133,7 +133,7 @@ def _timed(d):
     if has_advanced:
         d.advanced, lasted = now, 0.0
     elif lasted > STANDING:
-        _report(d, RUNS_BACK if is_older else STANDS, -1, lasted, stamp, 0.0)
+        report(d, RUNS_BACK if is_older else STANDS, -1, lasted, stamp, 0.0)
     return max(stamp + lasted, before + SLOWED * (now - d.came))
 
 
@@ -202,7 +202,7 @@ def _is_frozen(m, d, time):
         d.is_at_rest = lasted == FROZEN_TIME
         return False
     if since > FROZEN_LONG:
-        _report(d, IS_FROZEN, joint, since, fastest, 0.0)
+        report(d, IS_FROZEN, joint, since, fastest, 0.0)
     if not d.is_changed:  # go back to the last state before the freeze
         d.time, d.came = d.changed_time, d.changed_came
         assign(d.q, d.changed_q)
@@ -216,7 +216,7 @@ def _jumps(m, d, time, q, qd):
     """Return whether a state cannot follow the last accepted one; report it."""
     dt = time - d.time
     if not _is_regular(dt):
-        _report(d, CLOCK, -1, d.time, time, 0.0)
+        report(d, CLOCK, -1, d.time, time, 0.0)
         return True
     for code in (STEP, SPEED_STEP):
         worst, joint, went, accepted = 0.0, 0, 0.0, 0.0
@@ -230,7 +230,7 @@ def _jumps(m, d, time, q, qd):
             if step - allowed > worst:
                 worst, joint, went, accepted = step - allowed, i, step, allowed
         if worst > 0.0:
-            _report(d, code, joint, went, dt, accepted)
+            report(d, code, joint, went, dt, accepted)
             return True
     return False
 
@@ -335,7 +335,7 @@ def _check_speeds(m, d, found, qd, now):
         return
     d.was_fast, speed, limit = True, np.abs(qd[joint]), d.speed_limits[joint]
     if was_fast or speed > OVERSPEED_ONCE * limit + OVERSPEED_FLOOR:
-        _report(d, TOO_FAST, joint, speed, limit, 0.0)
+        report(d, TOO_FAST, joint, speed, limit, 0.0)
 
 
 @inlined
@@ -348,7 +348,7 @@ def check_sample(m, d):
         return False
     bits = _doubts(m, d, time, q, qd)
     if bits & _NUMBERS:
-        _report(d, NUMBERS, -1, 0.0, 0.0, 0.0)
+        report(d, NUMBERS, -1, 0.0, 0.0, 0.0)
         return False
     if is_open and (bits & (_STEP | _STUCK) or not _is_regular(time - d.time)
                     ) and not _withstands(m, d, bits, time, q, qd):

@@ -241,7 +241,7 @@ class Supervisor:
         d.reaction_began = d.sent_at = d.came = d.advanced = d.speed_time = now
         d.effort_limits[:] = d.effort_wanted[:] = m.effort_limits
         d.interval = d.spacing = m.period
-        d.stamp = d.compared_time = -np.inf
+        d.stamp = d.compared_time = d.replaced_at = -np.inf
         d.speed_limits[:] = m.speed_limits
         d.speed_slack[:] = sample.OVERSPEED_TWICE * m.speed_limits + sample.OVERSPEED_FLOOR
         d.is_over = True
@@ -402,7 +402,8 @@ class Supervisor:
         """
         d = self.d
         if self.has_estimates:
-            d.velocity_kind[:], d.is_told[:], d.states_seen = 0, 0, 0
+            d.velocity_kind[:], d.is_told[:], d.gain[:] = 0, 0, 0.0
+            d.states_seen = d.speed_jumps = 0
             d.source = NONE  # so that the next torque fades in from the last one
             self._texts.pop(VELOCITY, None)
             if VELOCITY in self._names:

@@ -6,9 +6,10 @@ Comparison of the measured velocities with the positions, for each joint.
 
 The integral of a velocity must be the change of the position, over the last 10 to 300 ms: a
 velocity may lag by LAG and a period, may be wrong by SHARE, and both may have noise. Also the path
-lengths of both are compared, because velocities in degrees let an arm vibrate at every state; a
-regression over all joints finds degrees at the first motion. A joint whose velocities do not fit
-has estimates from the positions from then on.
+lengths of both are compared. A regression of the steps of the positions on the velocities before
+and after them finds a constant factor within some states, because velocities that are too large,
+or turned, let an arm vibrate: such velocities are divided by the factor, and compared further.
+Other velocities that do not fit are replaced by estimates from the positions.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
-from osc_ros.control.data import INTERVALS
+from osc_ros.control.data import INTERVALS, MOST
 from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position
 from osc_ros.control.safety.sample import FROZEN_LONG, JUMP_FACTOR, longest_step, short_step
+from osc_ros.dynamics.algebra.vectors import assign
 
 INTERVAL = 0.01  # interval of the compared integrals [s]
 WINDOWS = 1, 2, 4, 8, 15, 30  # numbers of intervals that are compared
@@ -47,14 +49,26 @@ RECENT, RATIO, PATH_FLOOR = 0.02, 8.0, 0.3
 # wrong. The second numbers hold after the velocity of another joint has failed. A light joint that
 # is controlled with such a velocity becomes unstable within some ms, before the windows find it.
 FAST, UNDERREPORTED, UNDERREPORTED_STATES = (0.35, 0.1), (0.2, 0.5), 3
+# Least ratio to the speed of the positions by which velocities are divided, largest residual of
+# its regression relative to the steps of the positions, largest standard deviation relative to the
+# ratio, and error of the regression that is always assumed.
+LEAST_FACTOR, RESIDUAL, UNCERTAIN, MODEL_ERROR = 1.7, 0.05, 0.2, 1e-3
+# States that show a factor, of one joint and of all together: their velocity is more than SHOWN of
+# the speed limit, and LEAST_FACTOR times the recent highest speed of the positions, which decays
+# with PEAK [s], because a late velocity is a multiple of the speed of a joint that stops.
+EVIDENCE, COMMON_EVIDENCE, SHOWN, PEAK = 4.0, 2.5, 0.03, 0.03
+# Velocities are multiplied only by a constant up to 1 / SMALLEST, which explains at least
+# LEAST_ROWS intervals up to ROW_RESIDUAL.
+SMALLEST, LEAST_ROWS, ROW_RESIDUAL = 0.2, 5, 0.03
+ALSO = 0.25  # largest residual of a joint with the factor of all
+TOLD_JUMPS = 6  # a jump of a velocity is reported at this one: before it, its kind may be found
 # Duration of the positions of an estimate [s]: shorter than without measured velocities, because
 # it takes over from wrong ones in full motion.
 PROMPT = 0.012
 # Kinds of velocities that do not fit.
-(FITS, UNKNOWN, DEGREES, SIGN, ZERO, SCALED, EXCHANGED, LATE) = range(8)
-IN_DEGREES = 30.0, 110.0  # ratios to the speed of the positions that count as degrees
-# Least velocities [rad/s] of all joints, and least number of states, that show degrees.
-LEAST_SPEED, LEAST_COUNT = 0.05, 3
+(FITS, UNKNOWN, DEGREES, SIGN, ZERO, SCALED, EXCHANGED, LATE, JUMPED) = range(9)
+# Ratios to the speed of the positions that count as degrees.
+DEGREE, IN_DEGREES = 180.0 / np.pi, (30.0, 110.0)
 TURNED = -1.6, -0.6  # ratios that count as a wrong sign
 ALIKE = 0.2  # largest residual of an explanation, relative to the velocities
 LATEST = 12  # largest delay that is tried [intervals]
@@ -69,7 +83,7 @@ def _median(a, b, c):
 def _begin(d, time, q, qd):
     """Begin a comparison, at the first state or after a gap."""
     d.states_seen, d.rows, d.stamps[0] = 1, 0, time
-    d.degrees[:] = 0.0
+    d.factor_sums[:] = 0.0
     for i in range(len(q)):
         d.measured[0, i] = d.typical[i] = qd[i]
         d.recent_paths[0, i] = d.recent_paths[1, i] = d.travel_step[i] = d.rough[i] = 0.0
@@ -77,10 +91,100 @@ def _begin(d, time, q, qd):
         d.underreported[i] = 0
 
 
+@inlined
+def _is_compared(d, i):
+    return d.velocity_kind[i] == FITS or d.gain[i] != 0.0
+
+
 @stage
-def _name_kind(d, i, ratio):
+def _divide(d, i, factor, qd):
+    """Divide the velocities of a joint by a factor from now on; compare these."""
+    d.velocity_kind[i] = SIGN if TURNED[0] < factor < TURNED[1] else SCALED
+    if IN_DEGREES[0] < factor < IN_DEGREES[1]:
+        d.velocity_kind[i], factor = DEGREES, DEGREE
+    d.gain[i] = d.kind_figures[i, 0] = factor
+    d.kind_figures[i, 1], d.kind_figures[i, 2] = qd[i], qd[i] / factor
+    qd[i] /= factor
+    d.measured[0, i], d.measured[1, i] = d.measured[0, i] / factor, d.measured[1, i] / factor
+    d.typical[i] /= factor
+    d.factor_sums[i] = 0.0
+    d.integral[i], d.recent_paths[0, i] = d.travel[i], d.recent_paths[1, i]
+    for row in range(INTERVALS):
+        d.row_integral[row, i], d.row_noise[row, i] = d.row_travel[row, i], d.noise[i]
+
+
+@inlined
+def _weights(sums, count):
+    """
+    Return the weights of the velocities before and after a step of the position that explain it.
+
+    Their sum is the inverse of the factor of the velocities. They are two, because the times of
+    velocities and positions may differ by a part of a period: at a vibration with a period of two
+    states that looks like a factor. They are 0 if they are too uncertain for `count` states.
+
+    """
+    aa, ab, bb, sa, sb, ss = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
+    ridge = 1e-6 * (aa + bb)
+    aa, ab, bb = aa + ridge, ab - ridge, bb + ridge
+    det = aa * bb - ab * ab
+    if not det > 1e-9 * aa * bb:
+        return 0.0, 0.0
+    before, after = (sa * bb - sb * ab) / det, (sb * aa - sa * ab) / det
+    left = ss - before * sa - after * sb
+    variance = (aa + bb - 2.0 * ab) / det * (max(left, 0.0) + MODEL_ERROR * ss) / count
+    if left > RESIDUAL * ss or variance > (UNCERTAIN * (before + after))**2:
+        return 0.0, 0.0
+    return before, after
+
+
+@stage
+def _fits_rows(d, i, factor):
+    """
+    Return whether a factor explains all intervals.
+
+    Velocities are multiplied only then: late ones of a joint that speeds up look too small, too.
+
+    """
+    count, left, ii = min(d.rows, INTERVALS), 0.0, 0.0
+    for k in range(d.rows - count, d.rows - 1):
+        a, b = k % INTERVALS, (k + 1) % INTERVALS
+        said = d.row_integral[b, i] - d.row_integral[a, i]
+        went = d.row_travel[b, i] - d.row_travel[a, i]
+        left, ii = left + (said - factor * went)**2, ii + said * said
+    return count >= LEAST_ROWS and SMALLEST < np.abs(factor) and left < ROW_RESIDUAL * ii
+
+
+@inlined
+def _is_of_another(d, i, ahead):
+    """
+    Return whether the integral of a velocity is the travel of another joint.
+
+    `ahead` is 1.0 if the travel is a state ahead of the integral, else 0.0.
+
+    """
+    first, rows = max(d.rows - INTERVALS, 0) % INTERVALS, min(d.rows, 1)
+    said = d.integral[i] - rows * d.row_integral[first, i]
+    for k in range(d.n):
+        went = d.travel[k] - ahead * d.travel_step[k] - rows * d.row_travel[first, k]
+        if k != i and np.abs(said - went) < ALIKE * np.abs(said):
+            return True
+    return False
+
+
+@stage
+def _name_kind(d, i, ratio, qd):
     """Find the likeliest reason why the velocities of a joint do not fit; store it."""
     n, count = d.n, min(d.rows, INTERVALS)
+    d.is_told[i] = 0
+    before, after = _weights(d.factor_sums[i], 1.0)
+    inverse = before + after
+    is_factor = np.abs(inverse) > 1e-3 and not 0.75 < inverse < 1.33 and (
+        not _is_of_another(d, i, 0.0))
+    if d.gain[i] == 0.0 and is_factor and (
+            np.abs(inverse) < 1.0 or _fits_rows(d, i, 1.0 / inverse)):
+        _divide(d, i, 1.0 / inverse, qd)
+        return
+    was_divided, d.gain[i] = d.gain[i] != 0.0, 0.0
     first, last = d.rows - count, d.rows - 1
     qq = iq = ii = 0.0
     for k in range(first, last):
@@ -97,7 +201,8 @@ def _name_kind(d, i, ratio):
         return
     best = ALIKE * ii
     gain = iq / qq if qq > 0.0 else 0.0
-    if (gain > 0.0 or TURNED[0] < gain < TURNED[1]) and ii - iq * gain < best:
+    if not was_divided and (gain > 0.0 or TURNED[0] < gain < TURNED[1]) and (
+            ii - iq * gain < best):
         d.kind_figures[i, 0] = gain
         d.velocity_kind[i] = (DEGREES if IN_DEGREES[0] < gain < IN_DEGREES[1] else
                       SIGN if TURNED[0] < gain < TURNED[1] else SCALED)
@@ -139,7 +244,7 @@ def _strictness(d):
 
 
 @stage
-def _compare(m, d, count):
+def _compare(m, d, count, qd):
     """Compare integral and travel since an earlier row; return whether any joint fails."""
     newest, time, has_failed = d.rows - 1, d.stamps[0], False
     first, earlier = (newest - count) % INTERVALS, (newest - count - 1) % INTERVALS
@@ -151,7 +256,7 @@ def _compare(m, d, count):
     factor = _strictness(d)
     late, early = factor * LAG + d.stamp_spacing, LEAD + d.stamp_spacing
     for i in range(d.n):
-        if d.velocity_kind[i] != FITS:
+        if not _is_compared(d, i):
             continue
         went = d.travel[i] - d.row_travel[first, i]
         said = d.integral[i] - d.row_integral[first, i]
@@ -167,7 +272,7 @@ def _compare(m, d, count):
         if np.abs(left) > factor * _floor(m, d, i) + min(noise, FLOOR) + SHARE * (
                 path - d.row_path[first, i]):
             has_failed = True
-            _name_kind(d, i, 0.0)
+            _name_kind(d, i, 0.0, qd)
             d.kind_figures[i, 1], d.kind_figures[i, 2] = said, went
     return has_failed
 
@@ -186,30 +291,17 @@ def _add_interval(d, time):
 
 
 @inlined
-def _compare_paths(m, d, keeps):
-    """
-    Return whether the recent path of a velocity is much longer than that of the position.
-
-    If a regression over all joints shows degrees, the floor of the paths does not count.
-
-    """
+def _compare_paths(m, d, keeps, qd):
+    """Return whether the recent path of a velocity is much longer than that of the position."""
     has_failed, factor = False, PATH_FLOOR * _strictness(d)
-    for k in range(3):
-        d.degrees[k] *= keeps
-    ss, sq, qq = d.degrees[0], d.degrees[1], d.degrees[2]
-    are_degrees = (d.states_seen > LEAST_COUNT and ss > (LEAST_SPEED * RECENT)**2 * (1.0 - keeps)
-                   and IN_DEGREES[0] * qq < sq < IN_DEGREES[1] * qq
-                   and sq * sq > (1.0 - ALIKE) * ss * qq)
     for i in range(d.n):
         said, went = keeps * d.recent_paths[0, i], keeps * d.recent_paths[1, i]
         d.recent_paths[0, i], d.recent_paths[1, i] = said, went
-        if d.velocity_kind[i] != FITS:
+        if not _is_compared(d, i):
             continue
-        if are_degrees and said >= RATIO * went:
-            d.velocity_kind[i], d.kind_figures[i, 0] = DEGREES, sq / qq
         # the resolution of a position that has not changed yet is unknown
-        elif said > RATIO * went + (factor if went > 0.0 else 1.0) * _floor(m, d, i):
-            _name_kind(d, i, said / (went + 1e-9))
+        if said > RATIO * went + (factor if went > 0.0 else 1.0) * _floor(m, d, i):
+            _name_kind(d, i, said / (went + 1e-9), qd)
         else:
             continue
         has_failed, d.kind_figures[i, 1], d.kind_figures[i, 2] = True, said, went
@@ -229,10 +321,112 @@ def _underreports(m, d, qd, spacing):
             d.underreported[i] = max(d.underreported[i], 0) + 1
         else:
             d.underreported[i] = min(d.underreported[i], 0) - 1
-        if np.abs(d.underreported[i]) >= UNDERREPORTED_STATES and d.velocity_kind[i] == FITS:
+        if np.abs(d.underreported[i]) >= UNDERREPORTED_STATES and _is_compared(d, i):
             has_failed = True
-            _name_kind(d, i, 0.0)
+            _name_kind(d, i, 0.0, qd)
             d.kind_figures[i, 1], d.kind_figures[i, 2] = qd[i] * spacing, step
+    return has_failed
+
+
+@inlined
+def _was_faster(m, d, i, speed):
+    """Return whether the positions show more than this speed for as long as velocities may lag."""
+    last, began = d.fit_newest, d.fit_times[d.fit_newest] - LAG - d.stamp_spacing
+    for k in range(1, d.fit_count):
+        row = (d.fit_newest - k) % MOST
+        dt = d.fit_times[last] - d.fit_times[row]
+        if not np.abs(short_step(m, i, d.fit_q[last, i] - d.fit_q[row, i])) > speed * dt:
+            return False
+        last = row
+        if d.fit_times[row] <= began:
+            return True
+    return False
+
+
+@inlined
+def _add_step(m, d, i, after, spacing, keeps):
+    """Add the last step of a position to the sums of the regression of factors."""
+    sums, scale = d.factor_sums[i], 1.0 / (m.fastest[i] * spacing)
+    step, a, b = d.travel_step[i] * scale, d.measured[1, i] / m.fastest[i], after / m.fastest[i]
+    for k in range(8):
+        sums[k] *= keeps
+    if not (np.abs(a) + np.abs(b) < 1e3):  # corrupt
+        return
+    sums[0], sums[1], sums[2] = sums[0] + a * a, sums[1] + a * b, sums[2] + b * b
+    sums[3], sums[4], sums[5] = sums[3] + step * a, sums[4] + step * b, sums[5] + step * step
+    sums[8] = max(np.abs(step), sums[8] * (1.0 - spacing / PEAK))
+    said = max(np.abs(a), np.abs(b))
+    if np.abs(d.travel_step[i]) <= STEPS * d.steps[i]:
+        return
+    if said > max(SHOWN, LEAST_FACTOR * sums[8]) or (
+            np.abs(step) > SHOWN and (a + b) * step < -SHOWN * np.abs(step)):
+        sums[6] += 1.0
+    elif np.abs(step) > LEAST_FACTOR * max(said, SHOWN) and _was_faster(
+            m, d, i, LEAST_FACTOR * max(said, SHOWN) * m.fastest[i]):
+        sums[7] += 1.0
+
+
+@inlined
+def _shown_weights(sums, evidence):
+    """Return the weights, if enough states show velocities too large, too small or turned."""
+    before, after = _weights(sums, max(sums[6], sums[7]))
+    if (sums[6] >= evidence and (0.0 < LEAST_FACTOR * (before + after) < 1.0
+                                 or -LEAST_FACTOR < before + after < -1.0 / LEAST_FACTOR)
+            or sums[7] >= evidence and before + after > LEAST_FACTOR):
+        return before, after
+    return 0.0, 0.0
+
+
+@stage
+def _divide_common(d, qd):
+    """Divide velocities by a common factor, except where it contradicts; return whether."""
+    total, agree, contradict, found = d.factor_total, 0, 0, False
+    total[:] = 0.0
+    for i in range(d.n):
+        for k in range(8):
+            total[k] += d.factor_sums[i, k]
+    before, after = _shown_weights(total, COMMON_EVIDENCE)
+    if before + after == 0.0 and total[6] > COMMON_EVIDENCE:
+        # no difference of the times explains as much as degrees
+        said, product = 0.25 * (total[0] + 2.0 * total[1] + total[2]), 0.5 * (total[3] + total[4])
+        if IN_DEGREES[0] * total[5] < product < IN_DEGREES[1] * total[5] and (
+                product * product > (1.0 - ALIKE) * said * total[5]):
+            before = after = 0.5 / DEGREE
+    if before + after == 0.0:
+        return False
+    for turn in range(2):
+        for i in range(d.n):
+            sums = d.factor_sums[i]
+            count = max(sums[6], sums[7])
+            fits = sums[5] - 2.0 * (before * sums[3] + after * sums[4]) + (
+                before * before * sums[0] + 2.0 * before * after * sums[1]
+                + after * after * sums[2]) <= ALSO * sums[5]
+            if turn == 0:
+                agree += 1 if fits and count > 0.5 else 0
+                contradict += 0 if fits or count <= 0.5 else 1
+            elif d.velocity_kind[i] == FITS and (fits if count > 0.5 else contradict == 0) and (
+                    before + after < 1.0 or _fits_rows(d, i, 1.0 / (before + after))):
+                found = True
+                _divide(d, i, 1.0 / (before + after), qd)
+        if 2 * agree < d.n:
+            return False
+    return found
+
+
+@inlined
+def _find_factors(m, d, qd, spacing):
+    """Find velocities that are a multiple of the speed of the positions; divide them."""
+    has_failed, keeps = False, 1.0 - spacing / RECENT
+    for i in range(len(qd)):
+        _add_step(m, d, i, qd[i], spacing, keeps)
+    has_failed = _divide_common(d, qd)
+    for i in range(len(qd)):
+        before, after = _shown_weights(d.factor_sums[i], EVIDENCE)
+        can = d.velocity_kind[i] == FITS or d.velocity_kind[i] == SCALED and d.gain[i] == 0.0
+        if before + after != 0.0 and can and not _is_of_another(d, i, 1.0) and (
+                before + after < 1.0 or _fits_rows(d, i, 1.0 / (before + after))):
+            has_failed = True
+            _divide(d, i, 1.0 / (before + after), qd)
     return has_failed
 
 
@@ -266,22 +460,19 @@ def _advance(m, d, time, q, qd, compares):
             d.rough[i] = rough
             d.recent_paths[0, i] += np.abs(said)
             d.recent_paths[1, i] += np.abs(d.travel_step[i])
-            d.degrees[0] += said * said
-            d.degrees[1] += said * d.travel_step[i]
-            d.degrees[2] += d.travel_step[i] * d.travel_step[i]
     has_failed = False
     if d.states_seen > 1 and compares:
-        has_failed = dt <= RARE and _compare_paths(m, d, 1.0 - dt / RECENT)
+        has_failed = dt <= RARE and _compare_paths(m, d, 1.0 - dt / RECENT, qd)
         if d.rows == 0 or d.stamps[0] - d.row_times[
                 (d.rows - 1) % INTERVALS] >= INTERVAL * (1.0 - 1e-6):
             _add_interval(d, d.stamps[0])
         # two windows at each state; all of them, more strictly, if a joint has failed
         turn = d.states_seen % HALF
-        has_failed = _compare(m, d, WINDOWS[turn]) or has_failed
-        has_failed = _compare(m, d, WINDOWS[turn + HALF]) or has_failed
+        has_failed = _compare(m, d, WINDOWS[turn], qd) or has_failed
+        has_failed = _compare(m, d, WINDOWS[turn + HALF], qd) or has_failed
         if has_failed:
             for count in WINDOWS:
-                _compare(m, d, count)
+                _compare(m, d, count, qd)
     for i in range(len(q)):
         d.travel_step[i] = short_step(m, i, q[i] - d.fit_q[last, i])
         d.travel[i] += d.travel_step[i]
@@ -289,6 +480,8 @@ def _advance(m, d, time, q, qd, compares):
     spacing = time - d.stamps[0]
     if compares and d.states_seen > 1 and spacing > 0.5 * d.stamp_spacing:
         has_failed = _underreports(m, d, qd, spacing) or has_failed
+        if spacing <= RARE:
+            has_failed = _find_factors(m, d, qd, spacing) or has_failed
     d.stamp_spacing += (0.1 if d.stamp_spacing > 0.0 else 1.0) * (spacing - d.stamp_spacing)
     d.stamps[1], d.stamps[0] = d.stamps[0], time
     d.states_seen += 1
@@ -331,6 +524,30 @@ def _follow(m, d, time, q, qd):
 
 
 @inlined
+def replace_jumps(m, d, q, qd):
+    """
+    Replace velocities by estimates if one has jumped and no position; return the joint, its jump.
+
+    The joint is -1 if there is none, or it need not be reported. If the state was rejected, the
+    law would go on with the velocities of an earlier one, which may be wrong, too.
+
+    """
+    joint, jump, dt = -1, 0.0, d.sample_time - d.time
+    if not d.is_open or not 0.0 < dt < GAP:
+        return -1, 0.0
+    for i in range(len(q)):
+        if not np.abs(short_step(m, i, q[i] - d.q[i])) <= longest_step(m, i, dt):
+            return -1, 0.0
+        if np.abs(qd[i] - d.qd[i]) > max(jump, JUMP_FACTOR * m.fastest[i]):
+            joint, jump = i, np.abs(qd[i] - d.qd[i])
+    if joint < 0 or not put_estimate(m, d, PROMPT):
+        return -1, 0.0
+    assign(qd, d.estimate)
+    d.speed_jumps += 1
+    return joint if d.speed_jumps == TOLD_JUMPS else -1, jump
+
+
+@inlined
 def fit_velocities(m, d, time, q, qd):
     """
     Replace velocities in qd (n,) that do not fit the positions q (n,); return if that is possible.
@@ -341,17 +558,21 @@ def fit_velocities(m, d, time, q, qd):
     for i in range(len(q)):
         if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
             return True
+    for i in range(len(q)):
+        if d.gain[i] != 0.0:
+            qd[i] /= d.gain[i]
     has_failed = time != d.stamps[0] and _follow(m, d, time, q, qd)
+    if has_failed:
+        d.replaced_at = d.now
     uses = False
     for i in range(len(q)):
-        uses = uses or d.velocity_kind[i] != FITS
-    if not uses:
-        return True
-    if not put_estimate(m, d, PROMPT):
+        uses = uses or not _is_compared(d, i)
+    if uses and not put_estimate(m, d, PROMPT):
         return False
     for i in range(len(q)):
         if d.velocity_kind[i] != FITS:
-            qd[i] = d.estimate[i]
+            if d.gain[i] == 0.0:
+                qd[i] = d.estimate[i]
             if has_failed and d.is_told[i] == 0:  # the last velocity did not fit either
                 d.qd[i] = d.changed_qd[i] = qd[i]
     return True
