@@ -69,6 +69,7 @@ from osc_ros.control.limits.bodies import (
 )
 from osc_ros.control.limits.bounds import ceiling
 from osc_ros.control.limits.load import FIRMNESS, INDEX, SOFTNESS, UNIT
+from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
@@ -97,6 +98,10 @@ AHEAD = 0.25  # longest time for which an obstacle moves on with its velocity [s
 LOOK_AHEAD = 0.1  # time of travel, beside braking, at which pairs become near [s]
 AVERAGING = 0.02  # time constant of the accelerations that torques do not explain [s]
 RETREAT = 0.25  # largest speed of separation that a bound demands [m/s]
+# If more than MOST_NEAR witness points are urgent, the bounds of those that are less urgent than
+# FADE_OUT above the most urgent excluded one are softer, so the choice changes gradually.
+FADE_OUT = 2.0
+SMOOTH = 0.05  # time constant of the accelerations of the joints that count in the urgency [s]
 AROUND = 0.05  # pairs are near at this distance beyond the margin even at rest [m]
 
 # Columns of `shapes`, a row for each capsule: its body, -1 for the base; its ends in the frame of
@@ -121,11 +126,12 @@ CLEARANCE = Table(  # for k capsules and m planes of the fence; none: the arm do
     Slot('fastest', (), 'm/s', 'upper bound of the speed of approach of two bodies'),
     Slot('zone', (), 'm', 'distance at which pairs are near'),
     Slot('count', (), '', 'number of rows of `found`', int),
+    Slot('accelerations', ('n',), '', 'of the joints, averaged over AVERAGING'),
+    Slot('excluded', (), '', 'largest urgency of the witness points that are not in `found`'),
     Slot('nearest', (), 'm', 'smallest distance of the pairs in `found`; infinite without one'),
     Slot('found', (MOST_NEAR, FOUND_WIDTH), '', 'the witness points that bound accelerations'),
     Slot('before', (MOST_NEAR, 3), '', 'ROW, BIAS and DRIVEN of `found` at the last tick'),
-    Slot('urgency', (MOST_NEAR,), '', 'by how much the accelerations of the last tick exceed each '
-         'bound, in decelerations'),
+    Slot('urgency', (MOST_NEAR,), '', 'see `_put_candidate`'),
     Slot('shapes', ('k', SHAPE_WIDTH), '', 'capsules; BODY to SHAPE_WIDTH are the columns'),
     Slot('planes', ('m', SOLID_WIDTH), '', 'planes of the fence, see `collision.obstacles`'),
     Slot('pair_count', (), '', 'number of rows of `pairs` that are used', int),
@@ -301,7 +307,7 @@ def _put_candidate(c, m, d, solid, pair, numbers):
     deceleration, rate, driven, last = 0.0, np.inf, 0.0, 0.0
     for i in range(len(row)):
         driven += row[i] * d.unexplained[0, i]
-        last += row[i] * d.commanded[1, i]
+        last += row[i] * c.accelerations[i]
         deceleration += c.share * np.abs(row[i]) * d.deceleration[i]
         rate = min(rate, d.reaction_rate[i])
     # the bound is soft where the joints hardly change the distance: a firm one would demand
@@ -312,7 +318,8 @@ def _put_candidate(c, m, d, solid, pair, numbers):
     bias, driven = _gradual(c.before, index, dt, dot(normal, a) + bend, driven)
     bound = bias + ceiling(room, approach, np.inf, deceleration, rate,
                            0.5 / dt if dt > 0.0 else 0.0, 0.0) - max(driven, 0.0)
-    urgency = (max(last if np.isfinite(last) else 0.0, 0.0) - bound) / deceleration
+    # bounds saturate, so depth decides between solids that are within the margin
+    urgency = (max(last, 0.0) - bound) / deceleration + max(1.0 - distance / c.margin, 0.0)
     k = c.count
     if k < MOST_NEAR:
         c.count += 1
@@ -320,6 +327,7 @@ def _put_candidate(c, m, d, solid, pair, numbers):
         k = 0
         for other in range(1, MOST_NEAR):
             k = other if c.urgency[other] < c.urgency[k] else k
+        c.excluded = max(c.excluded, min(c.urgency[k], urgency))
         if c.urgency[k] >= urgency:
             return
     c.urgency[k], here = urgency, c.found[k]
@@ -365,6 +373,19 @@ def _look(c, m, d, solid, pair, numbers):
     return c.odometer
 
 
+@inlined
+def _fade_out(c, of, before):
+    """Soften the bounds of the rows that are hardly more urgent than one that was left out."""
+    most = -np.inf
+    for k in range(c.count):
+        most = max(most, c.urgency[k])
+    # an excluded row that is far from taking effect softens none, and the most urgent stays firm
+    width = min(min(c.excluded + 1.0, FADE_OUT), most - c.excluded)
+    if width > 0.0:
+        for k in range(c.count):
+            of[before + k, FIRMNESS] *= smoothed((c.urgency[k] - c.excluded) / width)
+
+
 @stage
 def near_rows(m, d, c, obstacles, times, q, qd, before):
     """
@@ -396,6 +417,10 @@ def near_rows(m, d, c, obstacles, times, q, qd, before):
         c.before[k, 0] = c.found[k, ROW] if is_old else -1.0
         c.before[k, 1], c.before[k, 2] = c.found[k, BIAS], c.found[k, DRIVEN]
     c.fastest, c.count, c.nearest = fastest, 0, np.inf
+    c.excluded, share = -np.inf, min(dt / SMOOTH, 1.0)
+    for i in range(n):
+        last = d.commanded[1, i] if dt > 0.0 and np.isfinite(d.commanded[1, i]) else 0.0
+        c.accelerations[i] += share * (last - c.accelerations[i])
     longest, rate = 0.0, np.inf  # longest time in which a joint stops
     for i in range(n):
         longest = max(longest, np.abs(qd[i]) / (c.share * d.deceleration[i]))
@@ -431,4 +456,5 @@ def near_rows(m, d, c, obstacles, times, q, qd, before):
                                (time, dt, SOFT_OBSTACLE,
                                 float(n + 2 * (c.pair_count + i * MOST_OBSTACLES + o)), before))
         solid[CHANGED] = 0.0
+    _fade_out(c, d.row_facts, before)
     return c.count

@@ -57,7 +57,7 @@ HASTY = 1.01, 1.06
 EASE = 0.25  # share of GENTLE_RATE that is enough to end an acceleration before a speed limit
 # Rows of `bound_rows`: bounds, value of the law, multipliers, change of the values.
 LOW, HIGH, VALUE, PUSH, CHANGE = range(5)
-_LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
+_LEAST = 1e-9  # least softness, for loads and distances that hardly depend on q
 
 
 @inlined
@@ -154,7 +154,7 @@ def _put_mobility(d, count, G):
             for j in range(n):
                 total += rows[k, i] * M_inv[i, j] * rows[k, j]
         # at the firmness 0 a bound is softer than the tasks, so it takes effect smoothly
-        firm = max(d.row_facts[k, FIRMNESS], 1e-2)
+        firm = max(d.row_facts[k, FIRMNESS], 1e-3)
         G[2 * n + k, 2 * n + k] += (
             d.row_facts[k, SOFTNESS] / (firm * firm * firm * firm) * total + _LEAST)
 
