@@ -616,14 +616,18 @@ class ControlCycle:
     def _begin_waiting(self) -> None:
         """Begin the change that waits, if the one before has ended."""
         if self._waiting is not None and not self.is_blending:
-            following, self._waiting = self._waiting, None
-            self._use(following, True)
+            self._use_waiting(True)
 
     def _replace_by_waiting(self) -> None:
         """Use the settings that wait at once, because another source commands the arm."""
         if self._waiting is not None:
-            following, self._waiting = self._waiting, None
-            self._use(following, False)
+            self._use_waiting(False)
+
+    def _use_waiting(self, commands: bool) -> None:
+        try:  # until the end it waits: other threads read the settings of the last change
+            self._use(self._waiting, commands)
+        finally:
+            self._waiting = None
 
     def _take_over(self, following: CompiledLaw, time: float, q: Array, qd: Array, tau: Array
                    ) -> None:

@@ -3,6 +3,8 @@
 
 """The law on arms in MuJoCo, which shares no code with it; no ROS, simulated time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio
 import pytest
@@ -248,3 +250,18 @@ def test_bad_posture_gains_are_refused_by_name(name, value):
     given = {'natural_frequency': 1.0, 'damping_ratio': 1.0, name: value}
     with pytest.raises(InputError, match=f'posture {name}'):
         Posture(**given)
+
+
+def test_settings_are_those_of_the_last_change_also_while_it_begins():
+    law, seen = Arm().law, []
+    law.hold(READY)
+    law.torque(0.0, READY, np.zeros(7))
+    for posture in (6.0, 7.0):
+        law.change(replace(law.settings, posture=Posture(posture, 1.0)))
+    assert law.waits
+    waiting, start = law._waiting, law._waiting.start
+    waiting.start = lambda *given: (seen.append(law.settings.posture), start(*given))
+    for time in np.arange(1, 2000) * 0.002:
+        law.torque(time, READY, np.zeros(7))
+    assert not law.waits
+    assert seen == [law.settings.posture]
