@@ -154,7 +154,7 @@ D = Table(
          'variance of `integral`'),
     Slot('recent_paths', (2, 'n'), 'rad, m', 'recent path lengths: of the velocities, of the '
          'positions'),
-    Slot('speed_jumps', (), '', 'number of states of which a velocity jumped and no position', int),
+    Slot('speed_jumps', (), '', 'states of which a velocity jumped and no position', int),
     Slot('factor_sums', ('n', 9), 'mixed', 'recent sums of the regression of a step of the '
          'position on the velocities before and after it, see `velocity_check`; recent highest '
          'speed of the position'),
