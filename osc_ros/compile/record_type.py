@@ -149,7 +149,8 @@ class Table:
     def _attribute(self, slot: Slot) -> property:
         name, kind = slot.name, slot.kind
         # no float is cut to an integer
-        number: Callable[[Any], Any] = {float: float, int: index, bool: bool}[kind]
+        numbers: dict[type, Callable[[Any], Any]] = {float: float, int: index, bool: bool}
+        number = numbers[kind]
         meaning = f'{slot.meaning} [{slot.unit}]' if slot.unit else slot.meaning
         if slot.shape:
             return property(lambda record: record.array(name), doc=meaning)

@@ -616,16 +616,16 @@ class ControlCycle:
     def _begin_waiting(self) -> None:
         """Begin the change that waits, if the one before has ended."""
         if self._waiting is not None and not self.is_blending:
-            self._use_waiting(True)
+            self._use_waiting(self._waiting, True)
 
     def _replace_by_waiting(self) -> None:
         """Use the settings that wait at once, because another source commands the arm."""
         if self._waiting is not None:
-            self._use_waiting(False)
+            self._use_waiting(self._waiting, False)
 
-    def _use_waiting(self, commands: bool) -> None:
+    def _use_waiting(self, following: CompiledLaw, commands: bool) -> None:
         try:  # until the end it waits: other threads read the settings of the last change
-            self._use(self._waiting, commands)
+            self._use(following, commands)
         finally:
             self._waiting = None
 
