@@ -92,6 +92,12 @@ def _begin(d, time, q, qd):
 
 
 @inlined
+def _over(rows, k, i):
+    """Change of a column of the ring buffer `rows` over the interval k."""
+    return rows[(k + 1) % INTERVALS, i] - rows[k % INTERVALS, i]
+
+
+@inlined
 def _is_compared(d, i):
     return d.velocity_kind[i] == FITS or d.gain[i] != 0.0
 
@@ -147,9 +153,7 @@ def _fits_rows(d, i, factor):
     """
     count, left, ii = min(d.rows, INTERVALS), 0.0, 0.0
     for k in range(d.rows - count, d.rows - 1):
-        a, b = k % INTERVALS, (k + 1) % INTERVALS
-        said = d.row_integral[b, i] - d.row_integral[a, i]
-        went = d.row_travel[b, i] - d.row_travel[a, i]
+        said, went = _over(d.row_integral, k, i), _over(d.row_travel, k, i)
         left, ii = left + (said - factor * went)**2, ii + said * said
     return count >= LEAST_ROWS and SMALLEST < np.abs(factor) and left < ROW_RESIDUAL * ii
 
@@ -188,9 +192,7 @@ def _name_kind(d, i, ratio, qd):
     first, last = d.rows - count, d.rows - 1
     qq = iq = ii = 0.0
     for k in range(first, last):
-        a, b = k % INTERVALS, (k + 1) % INTERVALS
-        went = d.row_travel[b, i] - d.row_travel[a, i]
-        said = d.row_integral[b, i] - d.row_integral[a, i]
+        said, went = _over(d.row_integral, k, i), _over(d.row_travel, k, i)
         qq, iq, ii = qq + went * went, iq + said * went, ii + said * said
     d.velocity_kind[i], d.kind_figures[i, 0] = UNKNOWN, ratio
     if IN_DEGREES[0] < ratio < IN_DEGREES[1]:
@@ -210,20 +212,14 @@ def _name_kind(d, i, ratio, qd):
     for other in range(n):
         left = 0.0
         for k in range(first, last):
-            a, b = k % INTERVALS, (k + 1) % INTERVALS
-            left += (d.row_integral[b, i] - d.row_integral[a, i]
-                     - d.row_travel[b, other] + d.row_travel[a, other])**2
+            left += (_over(d.row_integral, k, i) - _over(d.row_travel, k, other))**2
         if other != i and left < best:
             best, d.velocity_kind[i], d.kind_figures[i, 0] = left, EXCHANGED, other
     for late in range(2, LATEST):
         left = 0.0
         for k in range(first, last):
-            a, b = k % INTERVALS, (k + 1) % INTERVALS
-            went = 0.0
-            if k - late >= first:
-                c, e = (k - late) % INTERVALS, (k - late + 1) % INTERVALS
-                went = d.row_travel[e, i] - d.row_travel[c, i]
-            left += (d.row_integral[b, i] - d.row_integral[a, i] - went)**2
+            went = _over(d.row_travel, k - late, i) if k - late >= first else 0.0
+            left += (_over(d.row_integral, k, i) - went)**2
         if left < best:
             best, d.velocity_kind[i], d.kind_figures[i, 0] = left, LATE, late * INTERVAL
 
@@ -302,9 +298,7 @@ def _compare_paths(m, d, keeps, qd):
         # the resolution of a position that has not changed yet is unknown
         if said > RATIO * went + (factor if went > 0.0 else 1.0) * _floor(m, d, i):
             _name_kind(d, i, said / (went + 1e-9), qd)
-        else:
-            continue
-        has_failed, d.kind_figures[i, 1], d.kind_figures[i, 2] = True, said, went
+            has_failed, d.kind_figures[i, 1], d.kind_figures[i, 2] = True, said, went
     return has_failed
 
 
@@ -377,6 +371,25 @@ def _shown_weights(sums, evidence):
     return 0.0, 0.0
 
 
+@inlined
+def _is_explained(sums, before, after):
+    """Return whether these weights explain the steps of the position of a joint, too."""
+    return sums[5] - 2.0 * (before * sums[3] + after * sums[4]) + (
+        before * before * sums[0] + 2.0 * before * after * sums[1]
+        + after * after * sums[2]) <= ALSO * sums[5]
+
+
+@inlined
+def _shows_motion(sums):
+    return max(sums[6], sums[7]) > 0.5
+
+
+@inlined
+def _is_constant(d, i, inverse):
+    """Return whether velocities may be divided by 1 / inverse, see `_fits_rows`."""
+    return inverse < 1.0 or _fits_rows(d, i, 1.0 / inverse)
+
+
 @stage
 def _divide_common(d, qd):
     """Divide velocities by a common factor, except where it contradicts; return whether."""
@@ -394,48 +407,44 @@ def _divide_common(d, qd):
             before = after = 0.5 / DEGREE
     if before + after == 0.0:
         return False
-    for turn in range(2):
-        for i in range(d.n):
-            sums = d.factor_sums[i]
-            count = max(sums[6], sums[7])
-            fits = sums[5] - 2.0 * (before * sums[3] + after * sums[4]) + (
-                before * before * sums[0] + 2.0 * before * after * sums[1]
-                + after * after * sums[2]) <= ALSO * sums[5]
-            if turn == 0:
-                agree += 1 if fits and count > 0.5 else 0
-                contradict += 0 if fits or count <= 0.5 else 1
-            elif d.velocity_kind[i] == FITS and (fits if count > 0.5 else contradict == 0) and (
-                    before + after < 1.0 or _fits_rows(d, i, 1.0 / (before + after))):
-                found = True
-                _divide(d, i, 1.0 / (before + after), qd)
-        if 2 * agree < d.n:
-            return False
+    for i in range(d.n):
+        if _shows_motion(d.factor_sums[i]):
+            if _is_explained(d.factor_sums[i], before, after):
+                agree += 1
+            else:
+                contradict += 1
+    if 2 * agree < d.n:
+        return False
+    for i in range(d.n):
+        sums = d.factor_sums[i]
+        is_alike = _is_explained(sums, before, after) if _shows_motion(sums) else contradict == 0
+        if d.velocity_kind[i] == FITS and is_alike and _is_constant(d, i, before + after):
+            found = True
+            _divide(d, i, 1.0 / (before + after), qd)
     return found
 
 
 @inlined
 def _find_factors(m, d, qd, spacing):
     """Find velocities that are a multiple of the speed of the positions; divide them."""
-    has_failed, keeps = False, 1.0 - spacing / RECENT
     for i in range(len(qd)):
-        _add_step(m, d, i, qd[i], spacing, keeps)
+        _add_step(m, d, i, qd[i], spacing, 1.0 - spacing / RECENT)
     has_failed = _divide_common(d, qd)
     for i in range(len(qd)):
         before, after = _shown_weights(d.factor_sums[i], EVIDENCE)
         can = d.velocity_kind[i] == FITS or d.velocity_kind[i] == SCALED and d.gain[i] == 0.0
         if before + after != 0.0 and can and not _is_of_another(d, i, 1.0) and (
-                before + after < 1.0 or _fits_rows(d, i, 1.0 / (before + after))):
+                _is_constant(d, i, before + after)):
             has_failed = True
             _divide(d, i, 1.0 / (before + after), qd)
     return has_failed
 
 
 @inlined
-def _has_jumped(m, d, q, dt):
-    last = d.fit_newest
+def _has_jumped(m, before, q, dt):
+    """Return whether no motion leads from the positions `before` to q in a time [s]."""
     for i in range(len(q)):
-        step = np.abs(short_step(m, i, q[i] - d.fit_q[last, i]))
-        if not step <= longest_step(m, i, dt):
+        if not np.abs(short_step(m, i, q[i] - before[i])) <= longest_step(m, i, dt):
             return True
     return False
 
@@ -501,7 +510,8 @@ def _follow(m, d, time, q, qd):
     dt, is_repeated = time - d.stamps[0], True
     for i in range(len(q)):
         is_repeated = is_repeated and q[i] == d.changed_q[i]
-    if d.states_seen > 0 and 0.0 < dt < LONGEST and _has_jumped(m, d, q, dt):
+    if d.states_seen > 0 and 0.0 < dt < LONGEST and _has_jumped(
+            m, d.fit_q[d.fit_newest], q, dt):
         d.jumped += 1
         if d.jumped < 2:
             return False
@@ -533,11 +543,9 @@ def replace_jumps(m, d, q, qd):
 
     """
     joint, jump, dt = -1, 0.0, d.sample_time - d.time
-    if not d.is_open or not 0.0 < dt < GAP:
+    if not d.is_open or not 0.0 < dt < GAP or _has_jumped(m, d.q, q, dt):
         return -1, 0.0
     for i in range(len(q)):
-        if not np.abs(short_step(m, i, q[i] - d.q[i])) <= longest_step(m, i, dt):
-            return -1, 0.0
         if np.abs(qd[i] - d.qd[i]) > max(jump, JUMP_FACTOR * m.fastest[i]):
             joint, jump = i, np.abs(qd[i] - d.qd[i])
     if joint < 0 or not put_estimate(m, d, PROMPT):
