@@ -310,8 +310,8 @@ def _put_holds(memory: Array, places: list[int], rows: NDArray[np.intp], poses: 
     """
     Make poses (k, 4, 4) the targets of many set-point generators, from the next tick on.
 
-    `memory` (m, …) is written and has a row for each generator; `places` are the columns where its
-    records PLAN and STATE begin; `rows` (k,) are the indices of the generators.
+    This function writes to `memory` (m, …), which has a row for each generator. `places` are the
+    columns at which its records PLAN and STATE begin, `rows` (k,) the indices of the generators.
 
     """
     for begin, table, names, value in (

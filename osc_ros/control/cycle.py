@@ -174,7 +174,7 @@ class ControlCycle:
 
     @property
     def in_contact(self) -> bool:
-        """Whether the caller knows of a contact; while True, the compensation is held."""
+        """Whether the caller knows of a contact; while True, the compensation does not grow."""
         return bool(self._run.in_contact)
 
     @in_contact.setter

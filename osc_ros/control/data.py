@@ -66,7 +66,8 @@ M = Table(
     Slot('comply_frequency', (), 'rad/s', 'natural frequency of the spring of comply'),
     Slot('retreat', (), 'rad, m', 'distance of retract, of the joint that moves most'),
     Slot('retreat_speed', (), 'rad/s, m/s', 'speed during retract, of the joint that moves most'),
-    Slot('idle_source', (), '', 'source of the torque after the final stop', int),
+    Slot('idle_source', (), '', 'source that computes the torque when the arm has come '
+         'to its final stop', int),
     # torques that are sent
     Slot('fade_time', (), 's', 'duration of the fade from one source of torques to another'),
     Slot('effort_limits', ('n',), 'N·m, N', 'limits of the torques'),
@@ -319,8 +320,9 @@ RUN = Table(
     Slot('tick_tau', (2, 'n'), 'N·m, N', 'torques of these ticks'),
     Slot('gravity', (3,), 'm/s²', 'gravity in the base frame, less the acceleration of the base'),
     Slot('wanted_gravity', (3,), 'm/s²', 'the value that `gravity` approaches'),
-    Slot('in_contact', (), '', 'whether a contact is known: the compensation is then held', bool),
-    Slot('speed_override', (), '', '0 to 1'),
+    Slot('in_contact', (), '', 'whether a contact is known: the compensation then does '
+         'not grow', bool),
+    Slot('speed_override', (), '', 'factor on the speed of all motions, 0 to 1'),
     # friction in force
     Slot('friction', (2, 'n'), FRICTION, 'dry and viscous friction in force'),
     Slot('friction_begin', (2, 'n'), FRICTION, '`friction` when its change '

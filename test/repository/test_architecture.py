@@ -15,8 +15,8 @@ PACKAGE = CHECKOUT / 'osc_ros'
 MODULES = sorted(PACKAGE.rglob('*.py'))
 # Modules that every folder may import.
 SHARED = ('', 'errors', 'commandline', 'interrupts')
-# The folders, and one module, from the ground up: the modules of a folder import those of folders
-# before it.
+# The folders, and the module control/data. The modules of a folder import only from this folder
+# and from those that come before it in this list.
 ORDER = (
     'compile', 'compile/cuda', 'model', 'dynamics/algebra', 'dynamics/priority',
     'dynamics/contract', 'dynamics/batch', 'dynamics/papers', 'dynamics/trees', 'dynamics/chain',

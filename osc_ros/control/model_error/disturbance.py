@@ -414,7 +414,7 @@ class Compensation:
 
     @property
     def in_contact(self) -> bool:
-        """Whether the compensation assumes a contact, and therefore is held."""
+        """Whether the compensation assumes a contact, and therefore does not grow."""
         return bool(self.record.in_contact)
 
     def forget(self) -> None:

@@ -246,7 +246,7 @@ class Level:
 
         """
         kind, pose = self.task.kind, self.pose
-        # the target of a slow link must not follow it: a push would move both
+        # only for a fast link: if somebody pushes a slow one, its target must stay where it is
         is_fast = bool((np.linalg.norm(twist.reshape(2, 3), axis=1) > TETHER[1]).any())
         self._d.task_twist[self._i] = twist
         twist = kind.set_point_twist(pose, twist)

@@ -384,7 +384,7 @@ def _near(x, y, most):
 @inlined
 def _follow(plan, state, link, passed):
     """
-    Bring the target within TETHER of its link, but do not make it faster; go on from there.
+    Move the target to within TETHER of its link; its motion goes on from there, but no faster.
 
     `link` is the motion of `guided_by_link`, of the tick before, `passed` [s] ago.
 

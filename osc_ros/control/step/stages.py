@@ -230,7 +230,7 @@ def _tree_entry() -> int:
 
 @ahead
 def _compile_all() -> None:
-    """Compile the stages of chains and trees: with tasks on several links a law changes them."""
+    """Compile both kinds of stages: a chain with tasks on two links needs those of trees."""
     _chain_entry(), _tree_entry()
 
 

@@ -24,7 +24,8 @@ LEVELS_D = (
     Slot('level_u', ('k', 6), 'rad/s², m/s²', 'commanded accelerations'),
     Slot('level_spring', ('k', 6), 'N·m, N', 'forces of the springs'),
     Slot('level_root', ('k', 6), '', '√K of the stiffness K'),
-    Slot('level_weight', ('k', 6), '', '√(2 ζ K), with the damping ratio ζ'),
+    Slot('level_weight', ('k', 6), '', '√(2 ζ K) of each axis, for the damping of a spring with '
+         'the damping ratio ζ and the stiffness K'),
     Slot('level_rate', ('k', 6), 'rad/s, m/s', 'velocity errors'),
     Slot('level_wrench', ('k', 6), 'N·m, N', 'additional forces'),
     Slot('level_fastest', ('k',), 'rad²/s²', 'squares of the highest natural frequencies of '
