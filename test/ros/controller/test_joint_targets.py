@@ -43,6 +43,13 @@ class Answering(Rig):
         """The set-point of the joints."""
         return self.controller._loop.read(lambda engine: engine.law.joints.wanted)
 
+    def go_to_tick(self, tick):
+        """Send the next state with the stamp of this tick; wait until the controller knows it."""
+        self.hardware.tick = tick
+        self.ask()
+        # a torque is published before the loop records the state that it answers
+        self.spin(lambda: self.controller._loop.time > 0.002 * tick, why='for the time')
+
     def tell(self, publisher, message, after=0.0):
         """
         Publish until there is an answer to this message; return it.
@@ -190,8 +197,7 @@ def test_old_commands_and_those_of_another_clock_are_refused(spin):
 
 def test_point_that_is_a_little_late_is_a_goal_for_now(spin):
     rig = Answering(spin)
-    rig.hardware.tick = 1000
-    rig.ask()
+    rig.go_to_tick(1000)
     answer = rig.trajectory(JOINTS, [0.1], [READY + 0.1], after=-0.1001)
     assert answer.level == DiagnosticStatus.WARN and 'goal for now' in answer.message
     np.testing.assert_allclose(rig.joints, READY + 0.1)
@@ -199,8 +205,7 @@ def test_point_that_is_a_little_late_is_a_goal_for_now(spin):
 
 def test_goal_that_is_dropped_after_its_answer_has_a_second_one(spin):
     rig = Answering(spin)
-    rig.hardware.tick = 1000
-    rig.ask()
+    rig.go_to_tick(1000)
 
     def later():
         answer = rig.tell(rig.hardware.poses, target((0.4, 0.1, 0.4)), after=9.0)
@@ -234,8 +239,7 @@ def test_goal_that_is_dropped_after_its_answer_has_a_second_one(spin):
 def test_three_chunks_that_come_too_late_are_a_reason_with_times(spin):
     rig = Answering(spin)
     chunks = publisher(rig, MultiDOFJointTrajectory, 'target_chunk')
-    rig.hardware.tick = 1000
-    rig.ask()
+    rig.go_to_tick(1000)
     pose = rig.controller._law.target.pose
     message = messages.chunk_message(np.array([0.1, 0.2]), np.array([pose] * 2), 1.0, '')
     said = [rig.tell(chunks, message, after=-1.2).message for _ in range(3)]
