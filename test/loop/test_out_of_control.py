@@ -101,6 +101,20 @@ def test_arm_that_a_hand_pushes_at_once_stays_under_control_and_comes_to_rest(na
         assert arm.engine.mode == ACTIVE
 
 
+@pytest.mark.parametrize('name, force', [
+    ('kinova', 15.0), *(pytest.param(name, 30.0, marks=pytest.mark.slow) for name in (
+        'panda', 'ur5', 'ur10', 'xarm7', 'tiago', 'baxter'))])
+def test_hand_that_pushes_more_and_more_does_not_end_free_drive(name, force):
+    for rise in (0.03, 0.06, 0.1):
+        for seed in range(6):
+            arm = Attacked(name, FreeDrive().applied_to(Settings.of(robot_of(name)))).run(0.04)
+            for k in range(round(rise / PERIOD)):
+                arm.force = k * PERIOD / rise * force * direction(seed)
+                arm.run(PERIOD)
+            arm.run(0.2)
+            assert not arm.changes  # 'moves against its torques' in 6 of 12 before
+
+
 @pytest.mark.parametrize('name, force, seeds, late', [
     ('panda', 60.0, range(5, 8), 0.0), ('panda', 80.0, range(1, 4), 0.5),
     pytest.param('panda', 80.0, range(8), 0.0, marks=pytest.mark.slow),

@@ -130,37 +130,47 @@ def _is_pushed(d, joint):
 
 
 @inlined
-def _is_like(d, i, lag, sign):
+def _residuals(d, i, lag, sign):
     """
-    Return whether the last acting torques of a joint are `sign` times the earlier sent torques.
+    Return how the last acting torques differ from `sign` times the sent ones, `lag` states older.
 
-    The delay is `lag` states. For the opposite sign, the changes must be opposite too: if a person
-    pushes twice as hard as the joint resists, the acting torque is also the opposite of the sent
-    one, but both change alike.
+    Whether all are within TOLERANCE; the sums of squared first and second differences of the rest.
 
     """
-    count, is_like, alike, before, earlier = d.pairs, True, 0.0, 0.0, 0.0
-    for k in range(count - MIRRORED, count):
-        part, acting = d.pair_sent[(k - lag) % PAIRS, i], d.pair_acting[k % PAIRS, i]
-        is_like = is_like and np.abs(acting - sign * part) < TOLERANCE * np.abs(part)
-        if k > count - MIRRORED:
-            alike += (acting - before) * (part - earlier)
-        before, earlier = acting, part
-    return is_like and (sign > 0.0 or alike < 0.0)
+    is_like, first, second, difference, change = True, 0.0, 0.0, 0.0, 0.0
+    for k in range(MIRRORED):
+        at = d.pairs - MIRRORED + k
+        part, before, last = d.pair_sent[(at - lag) % PAIRS, i], difference, change
+        difference = d.pair_acting[at % PAIRS, i] - sign * part
+        change = difference - before
+        is_like = is_like and np.abs(difference) < TOLERANCE * np.abs(part)
+        if k > 0:
+            first += change * change
+        if k > 1:
+            second += (change - last)**2
+    return is_like, first, second
 
 
 @inlined
 def _mirrored_joint(m, d, qd):
-    """Return the first joint whose acting torques are the opposite of the sent ones, or -1."""
+    """
+    Return the first joint whose acting torques are the opposite of the sent ones, or -1.
+
+    At a person who pushes twice as hard as the joint resists they are opposite, too. But then a
+    push that rises evenly explains the changes of the acting torques better.
+
+    """
     count = d.pairs
     for i in range(d.n if count >= MIRRORED else 0):
-        if np.abs(qd[i]) < MOVING * m.fastest[i]:
+        if np.abs(qd[i]) < MOVING * m.fastest[i] or _obeys(d, i):
             continue
-        is_like, is_unlike = False, False
+        opposite = evenly = np.inf
         for lag in range(min(LAGS, min(count, PAIRS) - MIRRORED) + 1):
-            is_like = is_like or _is_like(d, i, lag, 1.0)
-            is_unlike = is_unlike or _is_like(d, i, lag, -1.0)
-        if not is_unlike or is_like or _obeys(d, i):
+            is_like, first, _ = _residuals(d, i, lag, -1.0)
+            opposite = min(opposite, first) if is_like else opposite
+            is_like, _, second = _residuals(d, i, lag, 1.0)
+            evenly = 0.0 if is_like else min(evenly, second)
+        if not opposite < evenly:
             continue
         least, most, largest = np.inf, -np.inf, 0.0
         for k in range(count - MIRRORED, count):
