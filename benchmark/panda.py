@@ -32,6 +32,7 @@ from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.step.law_step import law_torque
+from osc_ros.control.step.setup_step import setup_torque
 from osc_ros.control.tasks.task import Gains, Stiffness, Task
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.dynamics.methods import METHODS
@@ -195,13 +196,12 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     setup, tau = law._setup, np.zeros(7)
 
     def kernel(s):
-        return setup.tick.torques(law._blending.friction, law._posture, PERIOD, s.q, s.qd, tau)
+        return setup_torque(setup.record, PERIOD, s.q, s.qd, tau)
 
-    table = law.table()
     return [
         ('`setup_torque`: posture, sweeps, task forces, limits, friction, driver', kernel),
         ('`law_torque`: this, period of the states, targets, set-points, rates, memory',
-         lambda s: law_torque(table, PERIOD, s.q, s.qd, tau)),
+         lambda s: law_torque(setup.record, PERIOD, s.q, s.qd, tau)),
     ]
 
 

@@ -4,8 +4,7 @@
 """
 Memory addresses by which compiled code finds arrays and functions.
 
-Every array argument of a call from Python takes 0.1 µs; a table of addresses takes as long as one
-array. A kernel that calls a function by its address is compiled without the code of that function.
+A kernel that calls a function by its address is compiled without the code of that function.
 """
 
 from __future__ import annotations
@@ -26,40 +25,14 @@ types: Any = numba.types
 
 Integers = NDArray[np.int64]
 
-TABLE = types.Array(types.int64, 2, 'C')
 VECTOR = types.Array(types.float64, 1, 'C')
-INTEGERS = types.Array(types.int64, 1, 'C')
-TICK = TABLE, types.float64, VECTOR, VECTOR, VECTOR  # argument types of a control tick
+KINDS = {float: types.float64, int: types.int64}
 
 
 def address_of(array: NDArray[Any]) -> int:
     """Address of the first item of a contiguous array."""
     address: int = array.__array_interface__['data'][0]
     return address
-
-
-class Pointers:
-    """
-    Table of the addresses and sizes of arrays; rebuilt when another array object is given.
-
-    The object keeps the arrays of its table. The last row has the addresses of two functions.
-
-    """
-
-    def __init__(self, *entries: int) -> None:
-        self._entries = entries or (0, 0)
-        self._arrays: tuple[NDArray[Any], ...] = ()
-        self._ids: tuple[int, ...] = ()
-        self._table: Integers = np.zeros((0, 2), dtype=np.int64)
-
-    def to(self, *arrays: NDArray[Any]) -> Integers:
-        """Table (k + 1, 2) of the addresses and sizes of k contiguous arrays."""
-        ids = tuple(map(id, arrays))
-        if ids != self._ids:
-            self._arrays, self._ids = arrays, ids
-            self._table = np.array([*((address_of(one), one.size) for one in arrays),
-                                    self._entries])
-        return self._table
 
 
 def numbers_at(address: int, size: int) -> NDArray[np.float64]:
@@ -136,22 +109,19 @@ def _call_of(given: Any) -> tuple[Any, Any]:
 
 
 def calling(*kinds: Any) -> Any:
-    """Return a function (address, arguments) that calls a kernel with these argument types."""
+    """
+    Return a function (address, arguments) that calls a kernel that returns an integer.
+
+    `kinds` are those of the arguments: float, int, tables of records, or Numba's types.
+
+    """
+    found = types.Tuple([getattr(one, 'numba_type', KINDS.get(one, one)) for one in kinds])
+
     @intrinsic
     def call_at(typing: Any, address: Any, given: Any) -> Any:
-        return _call_of(types.Tuple(kinds))
+        return _call_of(found)
 
     return call_at
-
-
-# Each function calls a kernel by its address with a tuple of arguments, and returns the integer
-# that the kernel returns. The first argument is a table of addresses, see `Pointers`:
-# - tick_at: (table, time, q, qd, tau)
-# - stage_at: (table, stage, three arrays)
-# - step_at: (table, tau)
-# - sense_at: (table,)
-tick_at, stage_at = calling(*TICK), calling(TABLE, types.int64, VECTOR, VECTOR, VECTOR)
-step_at, sense_at = calling(TABLE, VECTOR), calling(TABLE)
 
 
 @intrinsic

@@ -6,7 +6,8 @@ Records: one table of slots gives the same attributes to Python and to compiled 
 
 A record is an array of words of 8 bytes: a header (digest of the table, sizes, number of words),
 then the slots. Compiled code gets a pointer and the sizes: `d.time` reads or writes a scalar,
-`d.q[i]` an item of an array. A slot that a kernel does not use costs it nothing.
+`d.q[i]` an item of an array. A slot that a kernel does not use costs it nothing. A slot may also
+refer to another record, or to an array that is not part of the record.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 import ctypes
-from functools import lru_cache
+from functools import lru_cache, partial
 import hashlib
 from math import prod
 from operator import index
@@ -31,6 +32,8 @@ from numba.extending import infer_getattr, NativeValue, register_model, type_cal
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.compile.addresses import address_of, integers_at, numbers_at
+
 types: Any = numba.types
 
 SIZES = 'n', 'k', 'm'  # numbers of joints, of tasks, of links with tasks
@@ -38,6 +41,7 @@ HEADER = 8  # words before the first slot; the first five have digest, sizes and
 LENGTH = 1 + len(SIZES)  # index of the word with the number of words
 INTEGER, ADDRESS = ir.IntType(64), ir.IntType(64)
 TABLES: dict[str, Table] = {}
+ITSELF, FLOATS, INTEGERS = 'itself', 'floats', 'integers'  # kinds of slots that refer to something
 # A number that depends on the sizes: the factor of each product of sizes, such as ('k', 'n').
 Extent = Counter[tuple[str, ...]]
 
@@ -55,8 +59,9 @@ class Slot(NamedTuple):
     unit : str
         Empty for numbers without a unit.
     meaning : str
-    kind : type
-        float, int or bool; an item of an array of flags is 0 or 1.
+    kind : type or Table
+        float, int or bool; an item of an array of flags is 0 or 1. A `Table`, or ITSELF: the slot
+        refers to a record. FLOATS, INTEGERS: to a contiguous array of one dimension elsewhere.
     row : (str, int), optional
         Name of another slot and number of a row: this slot is a view of that row.
 
@@ -66,7 +71,7 @@ class Slot(NamedTuple):
     shape: tuple[int | str, ...]
     unit: str
     meaning: str
-    kind: type = float
+    kind: Any = float
     row: tuple[str, int] | None = None
 
 
@@ -95,7 +100,7 @@ def _evaluated(extent: Extent, sizes: dict[str, int]) -> int:
 
 class Table:
     """
-    The slots of a kind of record; those of `room` are for computations, no state.
+    The slots of a kind of record; those of `room`, and references, are no state.
 
     Scalars come first in memory, then the arrays of constant size, then all others, then room.
 
@@ -115,12 +120,15 @@ class Table:
             twice = [one for one, count in Counter(slot.name for slot in slots).items()
                      if count > 1]
             raise ValueError(f"slots of {name} with the same name: {', '.join(twice)}")
-        self.lengths = {one.name: [*map(_extent, one.shape)] for one in slots}
+        if taken := sorted({*dir(Record)} & {*self.slots} - {*SIZES}):
+            raise ValueError(f"slots of {name} with names of a record's own: {', '.join(taken)}")
+        self.lengths = {one.name: [_extent(2)] if one.kind in (FLOATS, INTEGERS) else
+                        [*map(_extent, one.shape)] for one in slots}
         self.starts: dict[str, Extent] = {}
         self.size: Extent = Counter({(): HEADER})
         self.end_of_state: Extent = Counter()
         for one in sorted(slots, key=self._place):
-            if one in room and not self.end_of_state:
+            if self._place(one)[0] == 3 and not self.end_of_state:
                 self.end_of_state = Counter(self.size)
             if one.row is None:
                 self.starts[one.name] = Counter(self.size)
@@ -131,9 +139,10 @@ class Table:
             self.starts[one.name].update(
                 _product(Counter({(): i}), *self.lengths[one.name]) if i else {})
         self.end_of_state = self.end_of_state or self.size
-        text = repr([(one.name, one.shape, one.kind.__name__, one.row) for one in slots])
+        text = repr([(one.name, one.shape, getattr(one.kind, '__name__', one.kind), one.row)
+                     for one in slots])
         self.digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], 'little')
-        self.name = f'{name}_{self.digest:014x}'
+        self.name = self.__name__ = f'{name}_{self.digest:014x}'
         TABLES[self.name] = self
         self.numba_type = RecordType(self.name)
         self.python_type = type(name, (Record,), {
@@ -143,11 +152,49 @@ class Table:
 
     def _place(self, slot: Slot) -> tuple[int, int]:
         terms = _product(*self.lengths[slot.name])
-        return (4 if slot.row else 3 if slot.name in self.room else 0 if not slot.shape else
+        is_state = slot.name not in self.room and isinstance(slot.kind, type)
+        return (4 if slot.row else 3 if not is_state else 0 if not slot.shape else
                 1 if set(terms) == {()} else 2, max(map(len, terms)))
+
+    def of_kind(self, slot: Slot) -> Table | None:
+        """The table of the record that a slot refers to; None if it refers to none."""
+        found = self if slot.kind is ITSELF else slot.kind
+        return found if isinstance(found, Table) else None
+
+    def _reference(self, slot: Slot) -> property:
+        """Attribute of a slot that refers to a record or an array; the record keeps the object."""
+        name, table = slot.name, self.of_kind(slot)
+        array_at = numbers_at if slot.kind is FLOATS else integers_at
+
+        def read(record: Any) -> Any:
+            at, _ = self.shape_of(name, record.sizes)
+            address = int(record.integers[at])
+            found = record.kept.get(name)
+            if found is not None and (not table or found.address == address):
+                return found
+            if table:  # a kernel has written it, or the record came from its address
+                return table.at(address) if address else None
+            return array_at(address, int(record.integers[at + 1]))
+
+        def write(record: Any, value: Any) -> None:
+            at, _ = self.shape_of(name, record.sizes)
+            if table:
+                if value._table is not table:
+                    raise TypeError(f'{name} is a record {value._table.name}: give {table.name}')
+                record.integers[at] = value.address
+            else:
+                item = np.float64 if slot.kind is FLOATS else np.int64
+                if value.dtype != item or not value.flags.c_contiguous:
+                    raise TypeError(f'{name} has items {value.dtype}: give contiguous {item}')
+                record.integers[at:at + 2] = address_of(value), value.size
+            record.kept[name] = value
+
+        return property(read, write, doc=slot.meaning)
 
     def _attribute(self, slot: Slot) -> property:
         name, kind = slot.name, slot.kind
+        if not isinstance(kind, type):
+            return self._reference(slot)
         # no float is cut to an integer
         numbers: dict[type, Callable[[Any], Any]] = {float: float, int: index, bool: bool}
         number = numbers[kind]
@@ -194,6 +241,10 @@ def _layout(table: Table, *sizes: int) -> tuple[int, dict[str, tuple[int, tuple[
         for name, start in table.starts.items()}
 
 
+def _size(record: Record, name: str) -> int:
+    return record.sizes[name]
+
+
 class Record:
     """
     A record in Python: scalars are numbers, arrays are views of the words.
@@ -206,29 +257,31 @@ class Record:
     slots : (…,) int
         The part without header and room: what a checkpoint stores.
     address : int
+    sizes : dict
+        The sizes by name.
+    kept : dict
+        Records and arrays that slots refer to, by name.
 
     """
 
-    __slots__ = 'words', 'integers', 'slots', 'address', 'n', 'k', 'm', '_arrays'
+    __slots__ = 'words', 'integers', 'slots', 'address', 'sizes', 'kept', '_arrays'
     _table: Table
+    n, k, m = (property(partial(_size, name=name)) for name in SIZES)
 
     def __init__(self, words: NDArray[np.float64]) -> None:
         self.words, self.integers = words, words.view(np.int64)
         self.address: int = words.__array_interface__['data'][0]
-        self.n, self.k, self.m = self.integers[1:LENGTH].tolist()
+        sizes = self.integers[1:LENGTH].tolist()
+        self.sizes: dict[str, int] = dict(zip(SIZES, sizes))
+        self.kept: dict[str, Any] = {}
         self._arrays: dict[str, Any] = {}
-        self.slots = self.integers[HEADER:_layout(self._table, self.n, self.k, self.m)[0]]
+        self.slots = self.integers[HEADER:_layout(self._table, *sizes)[0]]
 
     def __index__(self) -> int:
         return self.address
 
     def __dir__(self) -> list[str]:
         return [*SIZES, *self._table.slots]
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The sizes by name."""
-        return {'n': self.n, 'k': self.k, 'm': self.m}
 
     def array(self, name: str) -> Any:
         """View of a slot that is an array."""
@@ -249,7 +302,9 @@ class Record:
 
     def copy(self) -> Any:
         """Return a copy with memory of its own."""
-        return type(self)(self.words.copy())
+        found = type(self)(self.words.copy())
+        found.kept.update(self.kept)
+        return found
 
     def take(self, other: Any, names: Iterable[str]) -> None:
         """Copy the slots with these names from another record of the table."""
@@ -334,17 +389,22 @@ class _Code:
 
     def array(self, name: str, of: Any) -> Any:
         """The struct of a contiguous array without owner, as a value."""
+        start, count = self.pointer(name), self.number(_product(*self.table.lengths[name]))
         lengths = [self.number(one) for one in self.table.lengths[name]]
+        if self.table.slots[name].kind in (FLOATS, INTEGERS):
+            start, count = self.builder.load(start), self.builder.load(
+                self.builder.gep(start, [INTEGER(1)], inbounds=True))
+            item = ir.DoubleType() if of.dtype == types.float64 else INTEGER
+            start, lengths = self.builder.inttoptr(start, item.as_pointer()), [count]
         strides: list[Any] = []
         step = INTEGER(8)
         for length in reversed(lengths):
             strides.insert(0, step)
             step = self.builder.mul(step, length, flags=('nsw',))
-        count = self.number(_product(*self.table.lengths[name]))
         model = self.context.data_model_manager[of]
         found = ir.Constant(model.get_value_type(), None)
         for field, value in (('nitems', count), ('itemsize', INTEGER(8)),
-                             ('data', self.pointer(name))):
+                             ('data', start)):
             found = self.builder.insert_value(found, value, model.get_field_position(field))
         for field, values in ('shape', lengths), ('strides', strides):
             for i, value in enumerate(values):
@@ -360,20 +420,24 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
     def generic_resolve(self, of: RecordType, name: str) -> Any:
         slot = TABLES[of.table].slots.get(name)
         if slot is None:
-            return types.int64 if name in SIZES else None
-        if not slot.shape:
+            return types.int64 if name in (*SIZES, 'address') else None
+        if (table := TABLES[of.table].of_kind(slot)) is not None:
+            return table.numba_type
+        if not slot.shape and isinstance(slot.kind, type):
             return {float: types.float64, int: types.int64, bool: types.boolean}[slot.kind]
-        return types.Array(types.float64 if slot.kind is float else types.int64,
-                           len(slot.shape), 'C')
+        return types.Array(types.float64 if slot.kind in (float, FLOATS) else types.int64,
+                           max(len(slot.shape), 1), 'C')
 
 
 @lower_getattr_generic(RecordType)
 def _get(context: Any, builder: Any, of: RecordType, value: Any, name: str) -> Any:
     code = _Code(context, builder, of, value)
-    if name in SIZES:
+    slot = code.table.slots.get(name)
+    if slot is None:  # a size, or the address
         return getattr(code.record, name)
-    slot = code.table.slots[name]
-    if slot.shape:
+    if (table := code.table.of_kind(slot)) is not None:
+        return _loaded(context, builder, table.numba_type, builder.load(code.pointer(name)))
+    if slot.shape or slot.kind in (FLOATS, INTEGERS):
         return code.array(name, context.typing_context.resolve_getattr(of, name))
     found = builder.load(code.pointer(name))
     return builder.icmp_signed('!=', found, INTEGER(0)) if slot.kind is bool else found
@@ -384,10 +448,14 @@ def _set(context: Any, builder: Any, signature: Any, given: Any, name: str) -> N
     of, kind = signature.args
     code = _Code(context, builder, of, given[0])
     slot = code.table.slots.get(name)
-    if slot is None or slot.shape:
+    if slot is None or slot.shape or slot.kind in (FLOATS, INTEGERS):
         raise TypeError(f'{name} is not a scalar of {of.table}')
     value = given[1]
-    if slot.kind is bool:
+    if (table := code.table.of_kind(slot)) is not None:
+        if kind != table.numba_type:
+            raise TypeError(f'{name} is a record {table.name}: not {kind}')
+        value = cgutils.create_struct_proxy(kind)(context, builder, value=value).address
+    elif slot.kind is bool:
         value = builder.zext(context.cast(builder, value, kind, types.boolean), INTEGER)
     else:
         value = context.cast(builder, value, kind,

@@ -21,7 +21,6 @@ from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.model_error.friction import FrictionInForce
 from osc_ros.control.setpoint.posture import PostureSetPoint
 from osc_ros.control.step.blend import Blend
-from osc_ros.control.step.tick_arrays import NO_INTEGERS
 
 Array = NDArray[np.float64]
 
@@ -58,15 +57,16 @@ class SetupBlending:
         """Torques (n,) of the last tick, minus the torques for the new settings alone [N·m]."""
         return np.array(self._run.tau_difference)
 
-    @property
-    def other(self) -> NDArray[np.int64]:
-        """The array `other` of `osc_ros.control.step.tick_arrays.LawArrays`."""
-        return (NO_INTEGERS if self.replaced is None else
-                self.replaced.tick.alone(self._run, self.posture))
+    def replace(self, old: CompiledLaw, posture: PostureSetPoint, new: CompiledLaw) -> None:
+        """Let `new` replace `old`, which keeps its set-point of the posture."""
+        self.replaced, self.posture = old, posture
+        old.record.posture, new.record.other = posture.record, old.record
+        new.record.replaces = True
 
     def end(self, setup: CompiledLaw) -> None:
         """End the blend at once; from now on only `setup` computes torques."""
         setup.set_blended(False)
+        setup.record.replaces = False
         if self.replaced is not None and self.replaced.space is not setup.space:
             self.replaced.space.close()
         self.replaced = None
@@ -87,29 +87,26 @@ class SetupBlending:
         if not self._run.blends_load:
             self._blend.hurry(setup.settings.limits.effort)
 
-    def begin(self, before: tuple[CompiledLaw, PostureSetPoint],
-              after: tuple[CompiledLaw, PostureSetPoint], time: float, q: Array, qd: Array,
-              tau: Array, carried: Array) -> None:
+    def begin(self, old: CompiledLaw, posture: PostureSetPoint, new: CompiledLaw, time: float,
+              q: Array, qd: Array, tau: Array, carried: Array) -> None:
         """
         Start to blend from tau (n,), the torques of this tick, to the torques for new settings.
 
-        `before` and `after` are the `CompiledLaw` in force until now, and the next one, each with
-        its set-point of the posture; `time` is the stamp of the state [s]. tau excludes the
-        compensation of model errors that continues with the next setup; `carried` (n,) is the
-        rest of it [N·m].
+        `posture` is the set-point of the old setup from now on; `time` is the stamp of the state
+        [s]. tau excludes the compensation of model errors that continues with the next setup;
+        `carried` (n,) is the rest of it [N·m].
 
         """
-        (old, posture), (new, following) = before, after
         difference, settings = np.empty(len(tau)), new.settings
         old.take_least_inertia(new)  # a new friction compensation acts on both setups
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
         for setup in old, new:
             setup.set_blended(True)
-        if new.torque(time, q, qd, following, self._run, difference) < 0:
+        if new.torque(time, q, qd, difference) < 0:
             self.end(old)
             new.refuse(q, qd)
-        self.replaced, self.posture = old, posture
+        self.replace(old, posture, new)
         difference = tau - difference
         new.limiter.add(difference)
         loads = LOADING * abs(new.robot.payload_mass - old.robot.payload_mass)

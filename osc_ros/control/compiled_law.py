@@ -29,9 +29,11 @@ from osc_ros.control.setpoint.posture import posture_acceleration, PostureSetPoi
 from osc_ros.control.setpoint.set_point_generator import STOP
 from osc_ros.control.settings import Settings
 from osc_ros.control.step.law_step import put_axes
+from osc_ros.control.step.parts import LAW, UNCOMPENSATED, UNOBSERVED
 from osc_ros.control.step.reference import Reference
-from osc_ros.control.step.tick import Tick
-from osc_ros.control.step.tick_arrays import TURNING
+from osc_ros.control.step.setup_step import setup_torque
+from osc_ros.control.step.stages import use_method
+from osc_ros.control.step.step import entries
 from osc_ros.control.tasks.bandwidth import (
     largest_repulsion_frequency,
     longest_period,
@@ -99,8 +101,8 @@ class CompiledLaw:
     limiter : Limiter
     levels : list of Level
         State of the tasks; `start` initializes them.
-    tick : Tick
-        The compiled tick, and its tables of addresses.
+    record : record
+        LAW of `osc_ros.control.step.parts`, with which kernels compute the torques.
     unmodelled : DisturbanceCompensation, optional
         Observer and compensation of external torques, if the settings have them.
     guidance : Guidance, optional
@@ -152,7 +154,7 @@ class CompiledLaw:
             settings.free, robot, settings.tasks[0].limits.box, self.m, self.d)
         self.reference = Reference(self.d, self.levels)
         self._find_bandwidth()
-        self._point()
+        self._refer()
         for record in self.m, self.d:  # a record makes each view on its first use
             dict(record.items())
 
@@ -176,19 +178,34 @@ class CompiledLaw:
         """Torques (n,) of the last tick that the driver adds [N·m, N]."""
         return np.asarray(self.d.tau_driver)
 
-    def _point(self) -> None:
-        """Create the tables of addresses."""
+    def _refer(self) -> None:
+        """Create the record with which kernels find the parts of the setup."""
         turning = [(i, *frame.addresses) for i, frame in enumerate(self._frames)
                    if isinstance(frame, LinkAxes)]
         self._gravities = [self.space.dynamics.gravity, *self.command_model.gravities]
         if self.unmodelled is not None:
             self._gravities.append(self.unmodelled.observer.gravity)
-        clear = self.limiter.clearance
-        self._turning = np.array(turning, dtype=np.int64).reshape(-1, TURNING)
-        self.tick = Tick(self.space.dynamics, self.command_model,
-                         (np.array([*map(address_of, self._gravities)]), self._turning,
-                          clear.record.words, clear.obstacles.record),
-                         (self.m.words, self.d.words))
+        self.record = law = LAW.new()
+        self._of_python = use_method(law, self.space.dynamics)
+        law.setup_torque, law.law_torque = entries()
+        law.m, law.d, law.model = self.m, self.d, self.command_model.record
+        law.clearance = self.limiter.clearance.record
+        law.obstacles = self.limiter.clearance.obstacles.record
+        law.gravities = np.array([*map(address_of, self._gravities)])
+        law.turning = np.array(turning, dtype=np.int64).reshape(-1)
+        found = self.unmodelled
+        law.observer = UNOBSERVED if found is None else found.observer.record
+        law.compensation = (UNCOMPENSATED if found is None or found.compensation is None else
+                            found.compensation.record)
+
+    def join(self, run: Any, posture: PostureSetPoint) -> None:
+        """Compute with the record RUN and the set-point of the joints of a law from now on."""
+        self.record.run, self.record.posture = run, posture.record
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Exception of the method at the last torques, if the method is not compiled."""
+        return None if self._of_python is None else self._of_python.failure
 
     def _put_least_inertia(self, before: CompiledLaw | None, precomputed: Precomputed) -> None:
         """Copy the least inertia from `before`, or compute it for a friction compensation."""
@@ -465,8 +482,7 @@ class CompiledLaw:
         posture_acceleration(self.m, self.d, q, qd, posture.record, qdd)
         return qdd
 
-    def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, run: Any,
-               tau: Array) -> int:
+    def torque(self, time: float, q: Array, qd: Array, tau: Array) -> int:
         """
         Write the torques tau (n,) for a state, within all limits except rates.
 
@@ -478,13 +494,13 @@ class CompiledLaw:
 
         """
         put_targets(self.m, self.d, time, 1.0)
-        put_axes(self.d, self._turning, q)
-        return self.tick.torques(run, posture, time, q, qd, tau)
+        put_axes(self.d, self.record.turning, q)
+        return int(setup_torque(self.record, time, q, qd, tau))
 
     @property
     def has_kernel(self) -> bool:
         """Whether one compiled call computes the torques without the interpreter."""
-        return self.tick.is_compiled
+        return self._of_python is None
 
     def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays with the results of a tick, and with the state for the next tick."""
@@ -497,16 +513,18 @@ class CompiledLaw:
         """Set whether the torques are blended with the torques for other settings."""
         self.d.is_blended = is_blended
 
-    def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
+    def rehearse(self, q: Array) -> None:
         """Run the steps of a tick once, to compile their kernels."""
-        rest, run = self._rest, RUN.new(n=self.robot.n)
+        rest, run, own = self._rest, RUN.new(n=self.robot.n), self.record.run
+        self.record.run = run
         friction = FrictionInForce(run)
         friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
         self.space.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
         self.limiter.add(rest)
         if not self.has_kernel:  # to compile the functions for friction, too
             friction.set(Friction(rest, rest))
-        self.torque(0.0, q, rest, posture, run, rest.copy())
+        self.torque(0.0, q, rest, rest.copy())
+        self.record.run = own
         self.reference.forget()
         self.limiter.forget()
         self.inverse_dynamics(q, rest, rest)
@@ -515,7 +533,7 @@ class CompiledLaw:
 
     def refuse(self, q: Array, qd: Array) -> None:
         """Raise the error for a state (n,), (n,) for which `torque` returns REFUSED."""
-        if self.tick.failure is not None:
-            raise self.tick.failure
+        if self.failure is not None:
+            raise self.failure
         self.space.outward(q, qd, posture_acceleration=self.d.qdd_posture)
         raise InputError('the motion of the links is not finite')

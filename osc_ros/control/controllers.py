@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.compile.addresses import address_of, entry_of
+from osc_ros.compile.addresses import address_of
 from osc_ros.compile.parallel_parts import cores, in_parallel
 from osc_ros.compile.record_type import HEADER
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.motion import PLAN, STATE
 from osc_ros.control.setpoint.trajectory import require_rigid
-from osc_ros.control.step.law_step import law_torque, put_torques
+from osc_ros.control.step.law_step import put_torques
 from osc_ros.control.step.places import Places
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError
@@ -39,7 +39,7 @@ class _Worker:
 
     def __init__(self, law: Law) -> None:
         self._law = law
-        self.given = entry_of(law_torque), law.table(), Places(law.state_arrays()).spans
+        self.given = law.setup.record, Places(law.state_arrays()).spans
 
 
 class Controllers:

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.collision.obstacles import Obstacles
-from osc_ros.compile.addresses import Integers
 from osc_ros.control.accepted import checked_override
 from osc_ros.control.blending import SetupBlending
 from osc_ros.control.compiled_law import CompiledLaw
@@ -34,8 +33,8 @@ from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.settings import Settings
 from osc_ros.control.step.law_memory import LawMemory
 from osc_ros.control.step.law_step import INFINITE, law_torque
+from osc_ros.control.step.parts import CONTROLLER
 from osc_ros.control.step.setup_step import REFUSED
-from osc_ros.control.step.tick_arrays import UNOBSERVED
 from osc_ros.control.tasks.task import Target
 from osc_ros.dynamics.algebra.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
@@ -52,6 +51,12 @@ class ControlCycle:
     """
     Computes the torque of a law at every tick, keeps its state, and explains the last tick.
 
+    Attributes
+    ----------
+    controller : record
+        CONTROLLER of `osc_ros.control.step.parts`; `law` is that of the setup in force. An engine
+        adds its supervisor.
+
     Parameters
     ----------
     setup : CompiledLaw
@@ -63,11 +68,11 @@ class ControlCycle:
     def __init__(self, setup: CompiledLaw, q: Array) -> None:
         robot = setup.robot
         self._rest = np.zeros(robot.n)
-        self._setup = setup
+        self.controller = CONTROLLER.new()
         self._waiting: CompiledLaw | None = None  # accepted during a blend, not yet in force
         # commands that wait with it: kind, task, start, name of the method, arguments
         self._deferred: list[tuple[str, str | None, float, str, tuple[Any, ...]]] = []
-        self._setup.start(q)
+        setup.start(q)
         self._run = RUN.new(n=robot.n)
         self._blending, self._compensation = SetupBlending(self._run), self._rest
         self._observed = -math.inf
@@ -76,6 +81,11 @@ class ControlCycle:
         self._is_placed = False  # becomes true in `hold`
         self._memory = LawMemory(self._run, robot.gravity)
         self._memory.hold(q)
+        setup.join(self._run, self._posture)
+        self._use_now(setup)
+
+    def _use_now(self, setup: CompiledLaw) -> None:
+        self._setup, self.controller.law = setup, setup.record
 
     @property
     def robot(self) -> Robot:
@@ -423,7 +433,7 @@ class ControlCycle:
         if self._setup.asks or self.waits:
             self.plan()
         tau = np.empty(len(q))
-        count = int(law_torque(self.table(), time, q, qd, tau))
+        count = int(law_torque(self._setup.record, time, q, qd, tau))
         self.require(count, q, qd)
         self.note(count)
         self.end_blend()
@@ -434,23 +444,13 @@ class ControlCycle:
         if count == INFINITE:
             raise InputError('the torque is not finite')
         if count == REFUSED:
-            failed = [one for one in self._setups() if one.tick.failure is not None]
+            failed = [one for one in self._setups() if one.failure is not None]
             (failed or [self._setup])[0].refuse(q, qd)
 
     @property
     def is_placed(self) -> bool:
         """Whether the position of the arm is known: `hold` was called, or there was a tick."""
         return self._is_placed
-
-    def table(self, records: tuple[Array, ...] = ()) -> Integers:
-        """
-        Return the table of addresses for `osc_ros.control.step.law_step.law_torque`.
-
-        If `records` are the arrays of `Guarded`, return the table for
-        `osc_ros.control.step.step.step`.
-
-        """
-        return self._setup.tick.table(self._blending.replaced, self._arrays, records)
 
     def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """
@@ -499,23 +499,6 @@ class ControlCycle:
         self._find_compensation(self._setup)
         if not compensates:
             self._compensation = self._rest
-
-    def _arrays(self) -> tuple[NDArray[Any], ...]:
-        """Posture and run of `tick_arrays.Given`, then all of `tick_arrays.LawArrays`."""
-        return self._arrays_of(self._setup, self._blending.other)
-
-    def _arrays_of(self, setup: CompiledLaw, other: Integers) -> tuple[NDArray[Any], ...]:
-        found = setup.unmodelled
-        return (self._posture.record.words, self._run.words,
-                *(UNOBSERVED if found is None else found.arrays), other)
-
-    def prepare_table(self, following: CompiledLaw, records: tuple[Array, ...]) -> None:
-        """Make the table that `table` returns after a change to `following`."""
-        before = self._setup
-        posture = (self._posture if following.settings.leader == before.settings.leader
-                   else self._leaving)
-        following.tick.table(before, lambda: self._arrays_of(
-            following, before.tick.alone(self._run, posture)), records)
 
     def note(self, solves: int) -> None:
         """Record that torques were computed for a state, and the number of solves."""
@@ -584,6 +567,7 @@ class ControlCycle:
     def _prepare(self, following: CompiledLaw, q: Array) -> None:
         """Prepare a `CompiledLaw` to continue from the state of the one in force, at q (n,)."""
         before = self._setup
+        following.join(self._run, self._posture)
         following.reference.go_on_as(before.reference)
         following.set_gravity(self._memory.gravity)
         self._hand_over(following, q)
@@ -602,7 +586,7 @@ class ControlCycle:
         self._blending.friction.set(following.settings.friction)
         if following.space is not before.space:
             before.space.close()
-        self._setup = following
+        self._use_now(following)
 
     def _use(self, following: CompiledLaw, commands: bool) -> None:
         """Blend to a `CompiledLaw`; at once, if no torque of the law was sent to the arm."""
@@ -646,6 +630,6 @@ class ControlCycle:
         compensation = before.limiter.added.copy()
         self._prepare(following, q)
         now = following.limiter.added
-        self._blending.begin((before, posture), (following, self._posture), time, q, qd,
-                             tau - now, compensation - now)
-        self._setup = following
+        self._blending.begin(before, posture, following, time, q, qd, tau - now,
+                             compensation - now)
+        self._use_now(following)

@@ -11,7 +11,7 @@ all of them.
 
 from __future__ import annotations
 
-from osc_ros.compile.record_type import Slot, Table
+from osc_ros.compile.record_type import FLOATS, INTEGERS, Slot, Table
 from osc_ros.dynamics.priority.level_slots import LEVELS_D, LEVELS_M, LEVELS_ROOM
 
 CHANGES = 64  # length of the ring buffer of changes of the positions
@@ -34,6 +34,16 @@ BODY_WORK = 34  # numbers of a body's motion and load, see `limits.load`
 ROW_FACTS = 4  # numbers of a row, see `limits.load`
 RATIOS = 100  # number of damping ratios in `carried`
 FRICTION = 'N·m, N; N·m·s/rad, N·s/m'  # units of dry and viscous friction
+# A robot, and the torques that its driver adds to commands, see `model_error.command_model`.
+MODEL = Table(
+    'Model',
+    Slot('driver_adds', (), '', 'what the driver adds: index in `driver.COMPENSATES`', int),
+    Slot('robot_integers', (), '', 'of the robot, see `trees.tree_layout`', INTEGERS),
+    Slot('robot_numbers', (), '', 'of the robot', FLOATS),
+    Slot('robot_room', (), '', 'memory of the robot', FLOATS),
+    Slot('driver_integers', (), '', "of the driver's model of the robot", INTEGERS),
+    Slot('driver_numbers', (), '', "of the driver's model", FLOATS),
+    Slot('driver_room', (), '', "memory of the driver's model", FLOATS))
 BOUNDS = f'3n + {MOST_NEAR}'  # most bounds: of accelerations, torques, loads, distances
 
 M = Table(
@@ -269,6 +279,7 @@ D = Table(
     Slot('effort_age', (), 's', 'how long the torque limits have been changing'),
     Slot('effort_away', ('n',), 'N·m, N', 'difference of `effort_limits` and `effort_wanted` '
          'when the change began'),
+    Slot('model', (), '', 'model of the torques of reactions, of the law in force', MODEL),
     # results for the caller
     Slot('tau', ('n',), 'N·m, N', 'torque to send'),
     Slot('has_changed', (), '', 'whether cause or reaction have changed with the state', bool),

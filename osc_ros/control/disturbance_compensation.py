@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from osc_ros.control.model_error.disturbance import Compensation, Disturbance, yielding_axes
 from osc_ros.control.model_error.observer import ExternalForce, MomentumObserver
 from osc_ros.control.settings import Observation, Settings
-from osc_ros.control.step.tick_arrays import UNCOMPENSATED
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -99,12 +98,6 @@ class DisturbanceCompensation:
     def external(self) -> ExternalForce:
         """The present estimate; `observe` overwrites it."""
         return self.observer.external
-
-    @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Arrays of observer and compensation, in the order of `tick_arrays.LawArrays`."""
-        return *self.observer.arrays, (
-            UNCOMPENSATED if self.compensation is None else self.compensation.record.words)
 
     @property
     def state_arrays(self) -> tuple[NDArray[Any], ...]:

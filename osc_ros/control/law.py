@@ -134,9 +134,9 @@ class Law(CommandedCycle):
             else:  # like `_take_over`
                 setup.start(np.zeros(robot.n))
                 is_same = settings.leader == before.settings.leader
-                law._blending.replaced, law._blending.posture = before, (
-                    law._posture if is_same else law._leaving)
-                law._setup = setup
+                setup.join(law._run, law._posture)
+                law._blending.replace(before, law._posture if is_same else law._leaving, setup)
+                law._use_now(setup)
             for level, k in zip(setup.levels, own, strict=True):
                 level.generator = generators.setdefault(k, level.generator)
             before = setup
@@ -233,7 +233,7 @@ class Law(CommandedCycle):
         joint_motion.rehearse(self.robot.n)
         impedance.carried()
         setup, rest = self._setup, self._rest
-        setup.rehearse(self.posture, self._posture)
+        setup.rehearse(self.posture)
         for time in (0.0, 10.0 * PAUSE):  # a pause, so that the mean period stays unknown
             self.torque(time, self.posture, rest)
         self.terms(), self.inertia(), self.predicted_and_measured()
@@ -336,10 +336,8 @@ class Law(CommandedCycle):
         `CompiledLaw.precomputed` of the original, this takes a third of the time.
 
         """
-        found = CompiledLaw(robot, settings.with_limits_of(robot), self._method, self._workers,
-                            self._setup, precomputed)
-        found.tick.alone(self._run, self._posture)
-        return found
+        return CompiledLaw(robot, settings.with_limits_of(robot), self._method, self._workers,
+                           self._setup, precomputed)
 
     def use_setup(self, following: CompiledLaw, commands: bool = True) -> None:
         """
@@ -370,7 +368,8 @@ class Law(CommandedCycle):
     def go_back_to(self, setup: CompiledLaw) -> None:
         """Use a previous `CompiledLaw` again at once; the caller then sets the state."""
         self._blending.end(setup)
-        self._setup, self._waiting = setup, None
+        self._waiting = None
+        self._use_now(setup)
 
     def gain_share(self) -> float:
         """

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import entry_of, sense_at, step_at
+from osc_ros.compile.addresses import entry_of
 from osc_ros.compile.compiled import inlined, kernel, lock, unlocked, view
 from osc_ros.control.data import WAITS
 from osc_ros.control.model_error.contact import NOT_TOUCHED
@@ -29,8 +30,8 @@ from osc_ros.control.safety.safety import (
     REJECTED,
     watch_at,
 )
-from osc_ros.control.step.step import example_table, sense, step
-from osc_ros.control.step.tick_arrays import given_in, guarded_in
+from osc_ros.control.step.parts import sense_at, step_at
+from osc_ros.control.step.step import example, sense, step, use_model
 from osc_ros.dynamics.algebra.vectors import assign
 
 Array = NDArray[np.float64]
@@ -47,7 +48,7 @@ def _put_acting(d, at):
 
 
 @inlined
-def put_answer(entry, table, at):
+def put_answer(entry, controller, at):
     """
     Answer the state of a record by `step`; write the results to the record; return step's code.
 
@@ -56,12 +57,12 @@ def put_answer(entry, table, at):
     `put_touch` unless the code is REJECTED. `tau` is NaN if there are no torques to send.
 
     """
-    d = guarded_in(table).d
+    d = controller.d
     d.sample_time, d.now = at.time, at.now
     assign(d.sample_q, at.q)
     assign(d.sample_qd, at.qd)
     assign(d.sample_effort, at.effort)
-    code = step_at(entry, (table, at.tau))
+    code = step_at(entry, (controller, at.tau))
     _put_acting(d, at)
     at.accepted, at.code, at.fault_count = d.time, code, d.fault_count
     for k in range(d.fault_count):
@@ -76,7 +77,7 @@ def put_answer(entry, table, at):
 
 
 @inlined
-def put_watch(watch_entry, answer_entry, table, at):
+def put_watch(watch_entry, answer_entry, controller, at):
     """
     Find the reaction, and its torques, if no state has come: the compiled `Engine.watch`.
 
@@ -85,7 +86,7 @@ def put_watch(watch_entry, answer_entry, table, at):
     `watch`.
 
     """
-    given, (m, d, _), now = given_in(table), guarded_in(table), at.now
+    m, d, now = controller.m, controller.d, at.now
     found = watch_at(watch_entry, (m, d, now, WATCH_PERIOD))
     _put_acting(d, at)
     at.code, at.has_changed = UNASKED, found & CHANGED != 0
@@ -94,32 +95,32 @@ def put_watch(watch_entry, answer_entry, table, at):
     for i in range(at.n):
         at.tau[i] = np.nan
     if found & NEEDED:
-        answer_at(answer_entry, (given.model, given.model_numbers, given.model_room, m, d, now,
-                                 view(at.tau, 0, (0,))))
+        use_model(controller.law, d)
+        answer_at(answer_entry, (m, d, now, view(at.tau, 0, (0,))))
         assign(at.tau, d.tau)
     return found
 
 
 @inlined
-def put_touch(entry, table, at):
+def put_touch(entry, controller, at):
     """Detect a contact by `sense` of `control.step.step`, after the torques have been sent."""
-    at.touch = sense_at(entry, (table,))
-    at.met = guarded_in(table).contact.value
+    at.touch = sense_at(entry, (controller,))
+    at.met = controller.contact.value
 
 
 @kernel
-def answer(entry, table, at):
+def answer(entry, controller, at):
     """Call `put_answer`; return whether torques must be sent."""
-    put_answer(entry, table, at)
+    put_answer(entry, controller, at)
     return np.isfinite(at.tau[0])
 
 
 @kernel
-def is_done(entry, table, at):
+def is_done(entry, controller, at):
     """Detect a contact after the torques were sent; return whether Python need not do anything."""
     if at.code == REJECTED:
         return False
-    put_touch(entry, table, at)
+    put_touch(entry, controller, at)
     return at.fault_count == 0 and at.touch == NOT_TOUCHED and at.asks == 0
 
 
@@ -137,7 +138,7 @@ class Answering:
         """Whether the buffer is full: call `take_answers` before the next state."""
         return self._count == ROWS
 
-    def answer(self, table: Integers, state: tuple[float, Array, Array, tuple[int, int], float],
+    def answer(self, controller: Any, state: tuple[float, Array, Array, tuple[int, int], float],
                effort: Array | None, now: float) -> Array | None:
         """
         Return the torques (n,) for a state [N·m, N]; None if none are to be sent.
@@ -151,7 +152,7 @@ class Answering:
         at.time, at.q[:], at.qd[:], (at.sec, at.nanosec), at.arrived = state
         at.effort[:] = np.nan if effort is None else effort
         at.now = at.done = now
-        has_torques = answer(self._entry, table, at)
+        has_torques = answer(self._entry, controller, at)
         self._count += 1
         return at.tau if has_torques else None
 
@@ -160,7 +161,7 @@ class Answering:
         """Stamp of the newest answered state; None if its clock is in doubt (`doubts_clock`)."""
         return answered_stamp(self._at[self._count - 1])
 
-    def is_plain(self, table: Integers, done: float) -> bool:
+    def is_plain(self, controller: Any, done: float) -> bool:
         """
         Store the time at which torques were sent [s]; detect a contact.
 
@@ -169,7 +170,7 @@ class Answering:
         """
         at = self._at[self._count - 1]
         at.done = done
-        return bool(is_done(self._sense, table, at))
+        return bool(is_done(self._sense, controller, at))
 
     def take_answers(self) -> Answers | None:
         """
@@ -185,9 +186,9 @@ class Answering:
 @cache
 def _compile() -> None:
     """Compile or load the kernels once per process; other argument types then raise TypeError."""
-    table, at = example_table(), ANSWER.new(n=1)
+    controller, at = example(), ANSWER.new(n=1)
     with unlocked():
-        answer(entry_of(step), table, at)
-        is_done(entry_of(sense), table, at)
+        answer(entry_of(step), controller, at)
+        is_done(entry_of(sense), controller, at)
     lock(answer)
     lock(is_done)

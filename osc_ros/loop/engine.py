@@ -10,11 +10,11 @@ from copy import copy
 from functools import partial
 import math
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import Integers
 from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.data import D, LAW_D, LAW_M, M, PLANS, RUN, WAITS
@@ -143,9 +143,13 @@ class Engine:
         self.time, self.stamp = 0.0, (0, 0)
         self._send, self._post, self._answering = send, post, Answering(law.robot.n)
         self._copies = Copies()
-        self._guarded = self.guard.m.words, self.guard.d.words, self.touch.record.words
+        self._join()
         self._tables = np.array(TABLES)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
+
+    def _join(self) -> None:
+        controller, guard = self.law.controller, self.guard
+        controller.m, controller.d, controller.contact = guard.m, guard.d, self.touch.record
 
     def attach_journal(self, journal: Journal) -> None:
         """Record all inputs in a journal from now on, so that a replay can repeat the run."""
@@ -175,7 +179,7 @@ class Engine:
             raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: give"
                              ' those of the law')
         engine.guard = Supervisor(robot, engine.law, supervision, engine._on_change)
-        engine._guarded = engine.guard.m.words, engine.guard.d.words, engine.touch.record.words
+        engine._join()
         vars(engine).update({name: found.values[name] for name in VALUES})
         if engine.mode != IDLE or engine.q.size:
             for name in ('q', 'qd', 'effort'):
@@ -236,10 +240,6 @@ class Engine:
         self.mode, self.is_last = ACTIVE, False
         self._expect_targets()
         self.expect_obstacles()
-
-    def prepare_setup(self, setup: CompiledLaw) -> None:
-        """Do the part of `use_setup` that changes nothing; compiled code may answer states."""
-        self.law.prepare_table(setup, self._guarded)
 
     @journaled
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
@@ -334,15 +334,15 @@ class Engine:
     def respond(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                 effort: Array | None = None) -> bool:
         """Do the part of `update` up to the command; if `asks` is then True, call `plan`."""
-        if (table := self.table()) is None:  # idle
+        if (controller := self.controller()) is None:  # idle
             self._take(time, q, qd, stamp, arrived, effort)
             return True
-        tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort,
+        tau = self._answering.answer(controller, (time, q, qd, stamp, arrived), effort,
                                      self.guard.clock())
         try:
             if tau is not None:
                 self._command(tau.copy(), self._answering.answered_stamp)
-                self._answering.is_plain(table, self.guard.clock())
+                self._answering.is_plain(controller, self.guard.clock())
         finally:
             answers = self._answering.take_answers()
         return answers is not None and self._process_answer(answers[0])
@@ -403,12 +403,12 @@ class Engine:
             self._leave_if_finished()
         return is_valid
 
-    def table(self) -> Integers | None:
-        """Addresses of the arrays of `step.step` for the next state's torques; None while idle."""
+    def controller(self) -> Any:
+        """Return the record with which `step.step` answers the next state; None while idle."""
         if not self.acts:
             return None
         self._use_contact()
-        return self.law.table(self._guarded)
+        return self.law.controller
 
     def state_arrays(self) -> tuple[Array, ...]:
         """Return the arrays on which the next torque depends, see `Law.state_arrays`."""

@@ -286,7 +286,7 @@ def test_same_numbers_of_a_setup_give_the_same_torques_to_the_last_bit(changed):
             qd = rng.choice([0.01, 1.0]) * rng.normal(size=n)
             law.levels['tip'].set_measured_wrench(rng.normal(size=6), time)
             tau = np.empty(n)
-            assert setup.torque(time, q, qd, law._posture, law._run, tau) > 0
+            assert setup.torque(time, q, qd, tau) > 0
             sides = setup.limiter.sides.any(), setup.limiter.load_sides.any()
             assert limit_rate(setup.d, time, 0.0, tau)
             found.append((tau.tobytes(), *sides))
@@ -426,11 +426,11 @@ LAWS = {
 
 def stepped(engine, given):
     """What compiled code alone answers to samples: codes and torques."""
-    table, d, found = engine.table(), engine.guard.d, []
+    controller, d, found = engine.controller(), engine.guard.d, []
     for time, q, qd, now in given:
         d.sample_time, d.now, d.sample_q[:], d.sample_qd[:] = time, now, q, qd
         d.sample_effort[:] = np.nan
-        found.append((step(table, np.zeros(d.n)), d.tau.tobytes()))
+        found.append((step(controller, np.zeros(d.n)), d.tau.tobytes()))
     return found
 
 
@@ -484,14 +484,14 @@ def test_checkpoint_keeps_the_moment_at_which_it_was_made(target):
         if k == 15 and target == 'moves':
             requests.follow(engine, TwistGoal(np.array([0.1, 0, 0, 0, 0.1, 0]), time + 10.0), 0.0,
                             engine.law.settings.tasks[0].name)
-    found, table = engine.checkpoint(), engine.table()
+    found, controller = engine.checkpoint(), engine.controller()
     first = answers(found, time, q)
     d = engine.guard.d
     for _ in range(5):  # as compiled code answers states
         time += PERIOD
         d.sample_time, d.now = time, perf_counter()
         d.sample_q[:], d.sample_qd[:] = q + 1e-4 * rng.normal(size=7), 1e-3 * rng.normal(size=7)
-        assert step(table, np.zeros(7)) >= 0
+        assert step(controller, np.zeros(7)) >= 0
     time -= 5 * PERIOD
     assert (answers(engine.checkpoint(), time, q) != first).any()
     np.testing.assert_array_equal(answers(found, time, q), first)

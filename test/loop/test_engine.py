@@ -524,12 +524,13 @@ def test_a_fault_that_is_over_before_python_looks_is_told_in_words():
     pair, told = Pair().step(), []
     engine = pair.engines[0]
     engine._send, engine._post = lambda tau, stamp: None, lambda *event: told.append(event)
-    answering, table = Answering(7), engine.table()
+    answering, controller = Answering(7), engine.controller()
     for k in range(14):  # of these, the second is implausible; the reaction ends after 20 ms
         pair.k, pair.now = pair.k + 1, pair.now + PERIOD
         q, qd = pair.state()
-        answering.answer(table, (pair.now, q + (k == 1), qd, (0, 0), pair.now), None, pair.now)
-        answering.is_plain(table, pair.now)
+        state = pair.now, q + (k == 1), qd, (0, 0), pair.now
+        answering.answer(controller, state, None, pair.now)
+        answering.is_plain(controller, pair.now)
     for done, is_plain in answering.take_answers().groups(1.0):
         engine.conclude(done, is_plain)
     [begun, ended] = [event[1:] for event in told if event[0] == 'change']

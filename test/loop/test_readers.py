@@ -16,6 +16,7 @@ from driven import Driven
 from osc_ros import JointDrive
 from osc_ros.collision.obstacles import Obstacle
 from osc_ros.compile.addresses import address_of
+from osc_ros.compile.record_type import Record
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
@@ -89,6 +90,19 @@ def objects_of(root, apart):
     return found
 
 
+def references(record):
+    """Yield the addresses of all records and arrays to which a record refers."""
+    for name, slot in record._table.slots.items():
+        if isinstance(slot.kind, type) or name == 'other' and not record.replaces:
+            continue
+        one = getattr(record, name)
+        if isinstance(one, Record):
+            yield one.address
+            yield from references(one)
+        elif one.size:
+            yield address_of(one)
+
+
 class Memory:
     """All arrays that are reachable from an engine, and all numbers in attributes of objects."""
 
@@ -100,8 +114,8 @@ class Memory:
                             if isinstance(one, np.ndarray) and one.dtype != object
                             and not isinstance(one.base, np.ndarray)}.values())
         spans = [(address_of(one), one.nbytes) for one in self.arrays if one.nbytes]
-        for address, size in engine.table()[:-1].tolist():  # the arrays of a tick are among them
-            assert not size or any(0 <= address - first < length for first, length in spans)
+        for address in references(engine.controller()):  # what a tick uses is among them
+            assert any(0 <= address - first < length for first, length in spans)
         self.before, self.values = [one.tobytes() for one in self.arrays], self.present_values()
 
     def present_values(self):

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.compiled import ahead, inlined, kernel, lock, plain
-from osc_ros.compile.record_type import Slot, Table
+from osc_ros.compile.record_type import FLOATS, INTEGERS, Slot, Table
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.dynamics.algebra.arrays import kernel_array
@@ -79,6 +79,8 @@ STATE = (
     Slot('friction', ('n',), 'N·m, N', 'part of `torque` due to the friction of the model'))
 OBSERVER = Table(
     'Observer', *PLAN, *STATE,
+    Slot('robot_integers', (), '', 'of the robot, see `trees.tree_layout`', INTEGERS),
+    Slot('robot_numbers', (), '', 'of the robot', FLOATS),
     Slot('wrench', (6,), 'N·m, N', 'wrench on the link, base axes, [moment; force]'),
     Slot('residual', ('n',), 'N·m, N', 'torques that the wrench does not explain'),
     Slot('quality', (), '', 'how far to trust the wrench, 0 to 1'),
@@ -153,18 +155,17 @@ def _advance(o, dt, tau, effort):
 
 
 @kernel
-def observe(o, packed, time, q, qd, tau, effort, driver):
+def observe(o, time, q, qd, tau, effort, driver):
     """
     Advance the estimate to a joint state; for time, q, qd, tau and effort see `MomentumObserver`.
 
-    `o` is a record OBSERVER; `packed` are the integers and numbers of the robot, see
-    `osc_ros.dynamics.trees.tree_layout`. `driver` has the torques (n,) that the driver adds to the
-    commanded ones [N·m, N]; (0,) without a driver.
+    `o` is a record OBSERVER. `driver` has the torques (n,) that the driver adds to the commanded
+    ones [N·m, N]; (0,) without a driver.
 
     Return DONE; WRONG_SHAPE: nothing was computed; NOT_FINITE: the state is not used.
 
     """
-    robot = constants_in(packed[0], packed[1])
+    robot = constants_in(o.robot_integers, o.robot_numbers)
     b, n = len(robot.tree), len(robot.rotors)
     if (len(q) != b + 3 * (n - b) // 2 or not len(qd) == len(tau) == len(effort) == n
             or len(driver) > 0 and len(driver) != n):
@@ -313,9 +314,10 @@ class MomentumObserver:
         if robot.frames.get(link, (-1,))[0] < 0:
             raise InputError(f"link '{link}': give a link that joints of the robot move")
         self.robot, self.link, n = robot, link, robot.n
-        self._packed = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
-        self.gravity: Array = plain(constants_in)(*self._packed).gravity
         self.record = OBSERVER.new(n=n)
+        packed = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
+        self.record.robot_integers, self.record.robot_numbers = packed
+        self.gravity: Array = plain(constants_in)(*packed).gravity
         self.external = ExternalForce(self.record)
         self._driver, self._none, self._unknown = driver, np.zeros(0), np.full(n, math.nan)
         self._plan(friction, SingularityDamping() if damping is None else damping,
@@ -367,11 +369,6 @@ class MomentumObserver:
     def uses_efforts(self, uses: bool) -> None:
         self.record.uses_efforts = bool(uses)
 
-    @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Integers and numbers of the robot, and the words of the record."""
-        return *self._packed, self.record.words
-
     def forget(self) -> None:
         """Reset the estimate to zero; the observation restarts with the next state."""
         self.record.clear((*(one.name for one in STATE), 'wrench', 'residual', 'quality'))
@@ -417,12 +414,12 @@ class MomentumObserver:
 
         """
         effort = self._unknown if effort is None else effort
-        given = self.record, self._packed
         try:
-            status = observe(*given, time, q, qd, tau, effort, self._driver_torque(q, qd))
+            status = observe(self.record, time, q, qd, tau, effort, self._driver_torque(q, qd))
         except TypeError:  # other argument types than the kernel accepts
             q, qd, tau, effort = map(_array, (q, qd, tau, effort))
-            status = observe(*given, float(time), q, qd, tau, effort, self._driver_torque(q, qd))
+            status = observe(self.record, float(time), q, qd, tau, effort,
+                             self._driver_torque(q, qd))
         if status == WRONG_SHAPE:
             raise InputError(
                 f'q, qd, tau, effort have the shapes {np.shape(q)}, {np.shape(qd)}, '
@@ -449,6 +446,7 @@ def _array(values: ArrayLike) -> Array:
 @ahead
 def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
-    x = np.zeros(1)
-    observe(OBSERVER.new(n=1), packed_robot(pendulum(), PROPAGATED), 0.0, x, x, x, x, x)
+    x, o = np.zeros(1), OBSERVER.new(n=1)
+    o.robot_integers, o.robot_numbers = packed_robot(pendulum(), PROPAGATED)
+    observe(o, 0.0, x, x, x, x, x)
     lock(observe)

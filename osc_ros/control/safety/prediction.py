@@ -81,7 +81,7 @@ def forget_states_after(d, time):
 
 
 @inlined
-def put_acting(model, d, k, after, rows, out):
+def put_acting(d, k, after, rows, out):
     """
     Write to out (n,) the torques that moved the arm between the recorded states k and `after`.
 
@@ -96,12 +96,12 @@ def put_acting(model, d, k, after, rows, out):
             rows[0, i] = 0.5 * (d.answer_q[k, i] + d.answer_q[after, i])
             rows[1, i] = 0.5 * (before + now)
             rows[2, i] = (now - before) / dt
-        put_command(*model, rows[0], rows[1], rows[2], out)
+        put_command(d.model, rows[0], rows[1], rows[2], out)
     return dt
 
 
 @inlined
-def _put_mean(model, d, rows, mean):
+def _put_mean(d, rows, mean):
     """
     Write the mean unmodelled torque (n,) [N·m].
 
@@ -113,7 +113,7 @@ def _put_mean(model, d, rows, mean):
     mean[:] = 0.0
     for k in range(last - kept, last - 1):
         at = k % ANSWERED
-        dt = put_acting(model, d, at, (k + 1) % ANSWERED, rows, rows[3])
+        dt = put_acting(d, at, (k + 1) % ANSWERED, rows, rows[3])
         if 0.0 < dt <= LONGEST_PAIR:
             for i in range(len(mean)):
                 mean[i] += dt * (d.answer_tau[at, i] - rows[3, i])
@@ -157,11 +157,11 @@ def _beyond(size, noise):
 
 
 @inlined
-def _estimate(model, m, d):
+def _estimate(m, d):
     """Estimate unmodelled torque and friction; with too few states, keep the last estimate."""
     rows, fastest, limits = d.room_rows, m.fastest, m.effort_limits
     mean, bound, shares = rows[4], rows[5], rows[6]
-    is_known, is_finite = _put_mean(model, d, rows, mean)
+    is_known, is_finite = _put_mean(d, rows, mean)
     if not is_known:
         return
     if not is_finite:
@@ -204,7 +204,7 @@ def forget_directions(d):
 
 
 @stage
-def compare_directions(model, m, d):
+def compare_directions(m, d):
     """
     Update the friction of the joints from the oldest recorded states.
 
@@ -217,7 +217,7 @@ def compare_directions(model, m, d):
         return
     first = d.answers % ANSWERED
     last = (first + INTERVAL) % ANSWERED
-    dt, time = put_acting(model, d, first, last, rows, rows[3]), d.answer_times[last]
+    dt, time = put_acting(d, first, last, rows, rows[3]), d.answer_times[last]
     if not 0.0 < dt <= LONGEST_PAIR:
         return
     for i in range(n):
@@ -257,17 +257,17 @@ def put_inertia(model, q, rows, weight, M):
     """Write inertia matrix M (n, n) and gravity torques `weight` (n,); rows (3, n) are memory."""
     rest, unit, column = rows[0], rows[1], rows[2]
     rest[:], unit[:] = 0.0, 0.0
-    put_command(*model, q, rest, rest, weight)
+    put_command(model, q, rest, rest, weight)
     for k in range(len(q)):
         unit[k] = 1.0
-        put_command(*model, q, rest, unit, column)
+        put_command(model, q, rest, unit, column)
         unit[k] = 0.0
         for i in range(len(q)):
             M[k, i] = column[i] - weight[i]
 
 
 @stage
-def _put_velocity(model, d, dt, q, out):
+def _put_velocity(d, dt, q, out):
     """
     Replace the velocities `out` (n,) by the predicted ones a time step dt [s] later.
 
@@ -280,9 +280,9 @@ def _put_velocity(model, d, dt, q, out):
     """
     n, rows, M = d.n, d.room_rows, d.room_matrix
     momentum, within, push, bias = rows[8], rows[9:11], rows[11], rows[12]
-    put_inertia(model, q, rows, bias, M)
+    put_inertia(d.model, q, rows, bias, M)
     rows[0, :] = 0.0
-    put_command(*model, q, out, rows[0], bias)
+    put_command(d.model, q, out, rows[0], bias)
     for i in range(n):
         momentum[i] = dt * (bias[i] - d.driving[i])
         for k in range(n):
@@ -295,16 +295,16 @@ def _put_velocity(model, d, dt, q, out):
 
 
 @inlined
-def _advance_step(model, m, d, dt):
+def _advance_step(m, d, dt):
     """Advance the prediction by dt [s]; return whether a finite solution was found."""
     n, rows = d.n, d.room_rows
     half, whole, middle = rows[13], rows[14], rows[15]
     assign(half, d.predicted_qd)
-    if not _put_velocity(model, d, 0.5 * dt, d.predicted_q, half):
+    if not _put_velocity(d, 0.5 * dt, d.predicted_q, half):
         return False
     for i in range(n):
         middle[i], whole[i] = d.predicted_q[i] + 0.5 * dt * d.predicted_qd[i], half[i]
-    if not _put_velocity(model, d, dt, middle, whole):
+    if not _put_velocity(d, dt, middle, whole):
         return False
     for i in range(n):
         most = FASTEST * m.fastest[i]
@@ -318,28 +318,27 @@ def _advance_step(model, m, d, dt):
 
 
 @inlined
-def _begin(model, m, d):
+def _begin(m, d):
     d.predicts, d.is_over, d.predicted_from, d.predicted_now = True, False, d.came, d.came
     assign(d.predicted_q, d.q)
     assign(d.predicted_qd, d.qd)
     d.dry_friction[:] = 0.0
-    _estimate(model, m, d)
+    _estimate(m, d)
     d.answers_kept = 0
 
 
 @stage
-def predict(model, m, d, now):
+def predict(m, d, now):
     """
     Advance the prediction to the time `now` [s], with the torques recorded as sent until then.
 
     The prediction ends when the arm is at rest, TRUST after the last state, or when the model
-    returns a number that is not finite; from then on the predicted positions are constant. `model`
-    is `CommandModel.arrays`.
+    returns a number that is not finite; from then on the predicted positions are constant.
 
     """
     n = d.n
     if not d.predicts:
-        _begin(model, m, d)
+        _begin(m, d)
     before, d.predicted_now = d.predicted_now, now
     if d.is_over or not now > before:
         return
@@ -350,7 +349,7 @@ def predict(model, m, d, now):
         _put_mean_torque(d, before + k * dt, before + (k + 1) * dt, tau)
         for i in range(n):
             tau[i] -= d.predicted_load[i]
-        if not _advance_step(model, m, d, dt):
+        if not _advance_step(m, d, dt):
             d.is_over = True
             break
     for i in range(n):

@@ -183,11 +183,11 @@ def _mirrored_joint(m, d, qd):
 
 
 @stage
-def examine(model, m, d):
+def examine(m, d):
     """
     Compare the states and torques recorded since the last call; store a joint that does not obey.
 
-    A joint without an effort limit in force is not examined. `model` is `CommandModel.arrays`.
+    A joint without an effort limit in force is not examined.
 
     """
     rows, last = d.room_rows, d.answers
@@ -197,7 +197,7 @@ def examine(model, m, d):
         if d.answer_times[after] <= d.compared_time:
             continue
         d.compared_time = d.answer_times[after]
-        dt = put_acting(model, d, k, after, rows, rows[3])
+        dt = put_acting(d, k, after, rows, rows[3])
         if not (0.0 < dt <= LONGEST_PAIR and all_finite(rows[3])):
             d.pairs = 0
             continue
@@ -209,8 +209,8 @@ def examine(model, m, d):
 @inlined
 def _kinetic_energy(model, q, qd, rows):
     rows[0, :] = 0.0
-    put_command(*model, q, rows[0], qd, rows[1])
-    put_command(*model, q, rows[0], rows[0], rows[2])
+    put_command(model, q, rows[0], qd, rows[1])
+    put_command(model, q, rows[0], rows[0], rows[2])
     energy = 0.0
     for i in range(len(q)):
         energy += 0.5 * qd[i] * (rows[1, i] - rows[2, i])
@@ -218,11 +218,11 @@ def _kinetic_energy(model, q, qd, rows):
 
 
 @inlined
-def _speeds_up(model, d, within):
+def _speeds_up(d, within):
     """Record the kinetic energy; return whether it grew by the factor GROWTH in `within` [s]."""
     count, newest = d.energies, d.energies % ENERGIES
     d.energy_times[newest] = d.time
-    d.kinetic[newest] = _kinetic_energy(model, d.q, d.qd, d.room_rows)
+    d.kinetic[newest] = _kinetic_energy(d.model, d.q, d.qd, d.room_rows)
     d.energies, d.energies_kept = count + 1, min(d.energies_kept + 1, ENERGIES)
     for k in range(1, d.energies_kept):
         before = (count - k) % ENERGIES
@@ -232,9 +232,9 @@ def _speeds_up(model, d, within):
 
 
 @stage
-def watch_response(model, m, d):
+def watch_response(m, d):
     """Give the arm up if a joint does not obey, or if a reaction does not slow a fast arm."""
-    examine(model, m, d)
+    examine(m, d)
     if d.disobeys > 0:
         abandon(d, DISOBEYS, d.disobeys - 1, 0.0)
         return
@@ -246,12 +246,12 @@ def watch_response(model, m, d):
             or d.energies_kept > 0 and d.energy_times[newest] >= d.time):
         d.energies_kept = 0
         return
-    if _speeds_up(model, d, PUSHED if _is_pushed(d, joint) else ESCALATION):
+    if _speeds_up(d, PUSHED if _is_pushed(d, joint) else ESCALATION):
         abandon(d, SPEEDS_UP, joint, np.abs(d.qd[joint]))
 
 
 @stage
-def add_resistance(model, m, d, q, qd, out):
+def add_resistance(m, d, q, qd, out):
     """
     Add torques (n,) to `out` against external torques that drive a joint beyond its speed limit.
 
@@ -275,7 +275,7 @@ def add_resistance(model, m, d, q, qd, out):
         external[i] = 0.0
         for k in range(count - recent, count):
             external[i] += (d.pair_acting[k % PAIRS, i] - d.pair_sent[k % PAIRS, i]) / recent
-    put_inertia(model, q, rows, weight, d.room_matrix)
+    put_inertia(d.model, q, rows, weight, d.room_matrix)
     put_inverse(d.room_matrix, d.room_chosen, d.room_factor, inverse)
     for i in range(n):
         driven = 0.0

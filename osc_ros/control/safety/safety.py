@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.compile.addresses import calling, INTEGERS, types, VECTOR
+from osc_ros.compile.addresses import calling, VECTOR
 from osc_ros.compile.compiled import inlined, kernel, stage
 from osc_ros.control.data import D, FAULTS, M
 from osc_ros.control.safety.causes import (
@@ -287,7 +287,7 @@ def _source_of_stop(m, d):
 
 
 @stage
-def _put_stop(model, m, d, source):
+def _put_stop(m, d, source):
     """Write the torque of a source to `wanted`; the last sent torque if it is not finite."""
     q, qd = _state_for_stop(d)
     if d.is_blind:  # use the estimate of the prediction
@@ -295,9 +295,9 @@ def _put_stop(model, m, d, source):
     else:
         assign(d.stop_load, d.load)
         if (d.cause < 0 or d.cause != m.contact_watchdog) and any_beyond(qd, m.fastest, BRISK):
-            examine(model, m, d)
-            add_resistance(model, m, d, q, qd, d.stop_load)
-    put_stop_torque(model, m, d, source, q, qd)
+            examine(m, d)
+            add_resistance(m, d, q, qd, d.stop_load)
+    put_stop_torque(m, d, source, q, qd)
     if not all_finite(d.wanted):  # overflow, for a position such as 1e200
         assign(d.wanted, d.sent)
 
@@ -321,7 +321,7 @@ def _time_step(d, now):
 
 
 @inlined
-def _send(model, m, d, now, source, is_of_law):
+def _send(m, d, now, source, is_of_law):
     """Write the torque of a source; fade from the last torque if the source has changed."""
     is_blind, dt = d.is_blind, _time_step(d, now)
     for i in range(d.n):
@@ -332,7 +332,7 @@ def _send(model, m, d, now, source, is_of_law):
         move_anchor(m, d, min(dt, LONGEST_TICK))
     advance_limits(m, d, min(dt, LONGEST_TICK))
     if not is_of_law:
-        _put_stop(model, m, d, source)
+        _put_stop(m, d, source)
     # the predicted state changes much in a gap between calls, so the torque must fade
     is_late = is_blind and dt > LATE_PERIODS * m.period
     was_wrong = d.replaced_at == d.now and d.fade_duration > 0.0
@@ -354,38 +354,38 @@ def _send(model, m, d, now, source, is_of_law):
     record_torque(d, now, d.sent)
     if is_answer:
         record_answer(d, d.time, d.q, d.qd, d.sent)
-        compare_directions(model, m, d)
+        compare_directions(m, d)
         if any_beyond(d.qd, m.fastest, BRISK):
-            watch_response(model, m, d)
+            watch_response(m, d)
 
 
 @inlined
-def _predict(model, m, d, now):
+def _predict(m, d, now):
     if d.is_blind and d.has_sent:
-        predict(model, m, d, now)
+        predict(m, d, now)
 
 
 @inlined
-def _put_idle(model, m, d, now):
+def _put_idle(m, d, now):
     """Write to the result the last torque of a deactivation."""
-    _predict(model, m, d, now)
-    _put_stop(model, m, d, m.idle_source)
+    _predict(m, d, now)
+    _put_stop(m, d, m.idle_source)
     for i in range(d.n):
         d.tau[i] = min(max(d.wanted[i], -m.effort_limits[i]), m.effort_limits[i])
 
 
 @kernel
-def answer(integers, numbers, memory, m, d, now, tau):
+def answer(m, d, now, tau):
     """
     Write the torque to send: that of the law or of a reaction; return its source.
 
     tau is the finite torque (n,) of the law, or (0,) if there is none. The source is an index in
-    `stopping.SOURCES`. The model's arrays are those of `CommandModel`.
+    `stopping.SOURCES`.
 
     """
-    model, source = (integers, numbers, memory), d.source
+    source = d.source
     if d.leaves:
-        _put_idle(model, m, d, now)
+        _put_idle(m, d, now)
         return m.idle_source
     is_of_law = len(tau) == d.n and not replaces_law(d)
     if is_of_law:
@@ -394,16 +394,15 @@ def answer(integers, numbers, memory, m, d, now, tau):
         source = LAW if source in (NONE, LAW, RESUMED) else RESUMED
         assign(d.wanted, tau)
     else:
-        _predict(model, m, d, now)
+        _predict(m, d, now)
         if replaces_law(d) or source in (NONE, LAW, RESUMED):
             source = _source_of_stop(m, d)
         # else the reaction has ended: its source continues until the law has a torque
         if d.reaction > REPORT and not d.is_blind:
             is_contact = d.cause >= 0 and d.cause == m.contact_watchdog
             d.stopped = max(d.stopped, HOLDS if is_contact else REJOINS)
-    _send(model, m, d, now, source, is_of_law)
+    _send(m, d, now, source, is_of_law)
     return source
 
 
-watch_at = calling(M.numba_type, D.numba_type, types.float64, types.float64)
-answer_at = calling(INTEGERS, VECTOR, VECTOR, M.numba_type, D.numba_type, types.float64, VECTOR)
+watch_at, answer_at = calling(M, D, float, float), calling(M, D, float, VECTOR)

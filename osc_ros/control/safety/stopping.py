@@ -192,7 +192,7 @@ def _share_within(h, limits, tau):
 
 
 @inlined
-def _put_within(model, m, d, q, qd):
+def _put_within(m, d, q, qd):
     """
     Reduce `wanted` (n,), braking torques, to the limits (n,); return the factor.
 
@@ -205,7 +205,7 @@ def _put_within(model, m, d, q, qd):
     rows, tau, limits, unmodelled = d.room_rows, d.wanted, d.effort_limits, d.stop_load
     rest, h, weight = rows[4], rows[5], rows[6]
     rest[:] = 0.0
-    put_command(*model, q, qd, rest, h)
+    put_command(d.model, q, qd, rest, h)
     for i in range(len(q)):
         h[i] += unmodelled[i]
     share = _share_within(h, limits, tau)
@@ -218,7 +218,7 @@ def _put_within(model, m, d, q, qd):
         if room < 1.0:
             share = min(share, EXACT * max(0.0, room))
     if share < EXACT:
-        put_inertia(model, q, rows, weight, d.room_matrix)
+        put_inertia(d.model, q, rows, weight, d.room_matrix)
         put_inverse(d.room_matrix, d.room_chosen, d.room_factor, d.room_inverse)
         for i in range(len(q)):
             alone = (weight[i] + unmodelled[i]
@@ -229,7 +229,7 @@ def _put_within(model, m, d, q, qd):
 
 
 @stage
-def put_stop_torque(model, m, d, source, q, qd):
+def put_stop_torque(m, d, source, q, qd):
     """
     Write the torque (n,) of a source that needs no law to `wanted` [N·m].
 
@@ -249,10 +249,10 @@ def put_stop_torque(model, m, d, source, q, qd):
         qd = rest
     else:
         _put_accelerations(m, d, source, q, qd, qdd)
-    put_command(*model, q, qd, qdd, tau)
+    put_command(d.model, q, qd, qdd, tau)
     for i in range(n):
         tau[i] += d.stop_load[i]
     if source not in (GRAVITY, WEIGHT) and any_beyond(tau, d.effort_limits, 1.0):
-        share = _put_within(model, m, d, q, qd)
+        share = _put_within(m, d, q, qd)
         if share < EXACT and source == HOLD:  # the arm stops farther away: set a new anchor
             begin_source(m, d, NONE, source, q, qd)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import INTEGERS, types, VECTOR
+from osc_ros.compile.addresses import types, VECTOR
 from osc_ros.compile.compiled import entry, plain
 from osc_ros.control.data import ANSWERED, D, M, MOST, WATCHDOGS
 from osc_ros.control.data import FAULTS as FAULT_ROWS
@@ -138,8 +138,7 @@ class Supervisor:
         m, d, number = M.numba_type, D.numba_type, types.float64
         self._accept, self._find = entry(safety.accept, m, d), entry(safety.update, m, d, number)
         self._look = entry(safety.watch, m, d, number, number)
-        self._put_answer = entry(safety.answer, INTEGERS, VECTOR, VECTOR, m, d, number,
-                                 VECTOR)
+        self._put_answer = entry(safety.answer, m, d, number, VECTOR)
 
     @property
     def texts(self) -> tuple[Any, ...]:
@@ -236,6 +235,7 @@ class Supervisor:
         before = d.copy()
         d.clear()
         d.take(before, KEPT)
+        d.model = self.model.record
         d.fed[:], d.seen[:] = now, -np.inf
         d.cause = d.reaction = -1
         d.reaction_began = d.sent_at = d.came = d.advanced = d.speed_time = now
@@ -546,7 +546,8 @@ class Supervisor:
         return self._answer(tau, self.clock())
 
     def _answer(self, tau: Array, now: float) -> Array:
-        self._put_answer(*self.model.arrays, self.m, self.d, now, tau)
+        self.d.model = self.model.record
+        self._put_answer(self.m, self.d, now, tau)
         return self.answer_torque
 
     def idle_torque(self) -> Array:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 import ctypes
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import c_at, entry_of, integers_at, numbers_at, Pointers
-from osc_ros.compile.compiled import ahead, kernel, view, viewing
+from osc_ros.compile.addresses import c_at, entry_of, numbers_at
+from osc_ros.compile.compiled import ahead, kernel, view
+from osc_ros.control.step.parts import LAW
 from osc_ros.dynamics.chain import chain_bodies, chain_layout, passes
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE
@@ -23,7 +24,8 @@ from osc_ros.dynamics.trees.tree_bodies import put_motion_torques
 from osc_ros.dynamics.trees.tree_layout import EXTENDED, parts_of, pendulum
 
 Array = NDArray[np.float64]
-Arrays = tuple[NDArray[Any], ...]
+
+NONE, NO_INTEGERS = np.zeros(0), np.zeros(0, dtype=np.int64)
 
 # Indices of the stages. Each takes up to three arrays, and writes those that are marked (w).
 # Outward pass: q, q̇, q̈. Jacobian: J (w). Inward pass: q̈ of the outward pass, F, τ (w). Response:
@@ -32,59 +34,10 @@ Arrays = tuple[NDArray[Any], ...]
 STAGES = OUTWARD, JACOBIAN, INWARD, RESPONSE, INVERSE_MASS, MOTION = range(6)
 
 
-class OfMethod(NamedTuple):
-    """
-    Arrays of a dynamics method that compiled code reads by a table of their addresses.
-
-    The table begins with OWN rows of arrays that only the functions of the method read. Then come
-    the arrays of this class, in this order.
-
-    Attributes
-    ----------
-    entry : (1,) int
-        Address of a kernel with the arguments (table, stage, three arrays (…)), which returns DONE
-        or another status.
-    pose, twist, Lambda_inv, a0, gravity : arrays
-        Arrays of `Method`, flat.
-
-    """
-
-    entry: NDArray[np.int64]
-    pose: Array
-    twist: Array
-    Lambda_inv: Array
-    a0: Array
-    gravity: Array
-
-
-OWN = 3  # number of rows for arrays that only the method reads
-OF_DYNAMICS = OWN + len(OfMethod._fields)  # number of rows for the dynamics in a table
-
-
-@viewing
-def numbers_of(table, k):
-    """View of the array of floats at the address in row k of a table."""
-    return numbers_at(table[k, 0], table[k, 1])
-
-
-@viewing
-def integers_of(table, k):
-    """View of the array of integers at the address in row k of a table."""
-    return integers_at(table[k, 0], table[k, 1])
-
-
-@viewing
-def method_in(table):
-    """Return the `OfMethod` whose arrays are in a table of addresses."""
-    return OfMethod(integers_of(table, OWN), numbers_of(table, OWN + 1),
-                    numbers_of(table, OWN + 2), numbers_of(table, OWN + 3),
-                    numbers_of(table, OWN + 4), numbers_of(table, OWN + 5))
-
-
 @kernel
-def chain_stage(table, stage, one, two, three):
-    """Compute one of STAGES for a plain chain; the table begins with `Sweep.arrays`."""
-    chain = numbers_of(table, 0)
+def chain_stage(law, stage, one, two, three):
+    """Compute one of STAGES for a plain chain; `law` is a record LAW."""
+    chain = law.method_numbers
     if stage == OUTWARD:
         return passes.outward(chain, one, two, None, three)
     if stage == JACOBIAN:
@@ -102,9 +55,9 @@ def chain_stage(table, stage, one, two, three):
 
 
 @kernel
-def tree_stage(table, stage, one, two, three):
-    """Compute one of STAGES with the kernels for trees; the table begins with `Tree.arrays`."""
-    arrays = integers_of(table, 0), numbers_of(table, 1), numbers_of(table, 2)
+def tree_stage(law, stage, one, two, three):
+    """Compute one of STAGES with the kernels for trees; `law` is a record LAW."""
+    arrays = law.method_integers, law.method_numbers, law.method_room
     none = one[:0]
     if stage == OUTWARD:
         return tree.outward(arrays, one, two, none, three)
@@ -124,9 +77,9 @@ def tree_stage(table, stage, one, two, three):
 
 
 @kernel
-def python_stage(table, stage, one, two, three):
-    """Compute one of STAGES with a C function, whose address is the first number of the table."""
-    return c_at(integers_of(table, 0)[0], (
+def python_stage(law, stage, one, two, three):
+    """Compute one of STAGES with a C function, `python_stage` of `law`, a record LAW."""
+    return c_at(law.python_stage, (
         np.int64(stage), np.int64(one.ctypes.data), np.int64(two.ctypes.data),
         np.int64(three.ctypes.data)))
 
@@ -182,50 +135,50 @@ class PythonStages:
         return DONE
 
 
-class Stages(NamedTuple):
+def use_method(law: Any, dynamics: Method) -> PythonStages | None:
     """
-    The part of a table with which compiled code calls the dynamics.
+    Let a record LAW compute with a method; compile the kernels on the first call.
 
-    `rows` has the OF_DYNAMICS arrays for the first rows of a table. `of_python` calls a method
-    without a compiled step; None for a method with one.
+    Return what calls a method without a compiled step, which the record keeps; None for a method
+    with one.
 
     """
-
-    rows: Arrays
-    of_python: PythonStages | None
-
-
-def stages_of(dynamics: Method) -> Stages:
-    """Return the stages of a method; compile their kernels on the first call."""
     _compile_all()
-    arrays, of_python = getattr(dynamics, 'arrays', ()), None
+    of_python = None
+    law.method_integers, law.method_numbers, law.method_room = NO_INTEGERS, NONE, NONE
     if type(dynamics) is tree.Tree:
-        entry = _tree_entry()
+        law.stage = _tree_entry()
+        law.method_integers, law.method_numbers, law.method_room = dynamics.arrays
     elif isinstance(dynamics, Sweep) and type(dynamics).outward is Sweep.outward:
-        entry = _chain_entry()
+        law.stage, law.method_numbers = _chain_entry(), dynamics.arrays[0]
     else:
-        of_python = PythonStages(dynamics)
-        entry, arrays = _python_entry(), (np.array([of_python.address]),)
-    none = (np.zeros(0),) * (OWN - len(arrays))
-    results = dynamics.pose, dynamics.twist, dynamics.Lambda_inv, dynamics.a0, dynamics.gravity
-    return Stages((*arrays, *none, np.array([entry]), *results), of_python)
+        of_python = law.kept['calls'] = PythonStages(dynamics)
+        law.stage, law.python_stage = _python_entry(), of_python.address
+    law.gravity = dynamics.gravity
+    for name in 'pose', 'twist', 'Lambda_inv', 'a0':
+        setattr(law, name, getattr(dynamics, name).reshape(-1))
+    return of_python
 
 
-def _compiled(stage: Callable[..., int], *arrays: NDArray[Any]) -> int:
-    """Compile a kernel for the arrays of a pendulum, or load it; return its address."""
+def _compiled(stage: Callable[..., int], law: Any) -> int:
+    """Compile a kernel for a pendulum, or load it; return its address."""
     x = np.ones(1)
-    stage(Pointers().to(*arrays), OUTWARD, x, x, x.copy())
+    stage(law, OUTWARD, x, x, x.copy())
     return entry_of(stage)
 
 
 @cache
 def _chain_entry() -> int:
-    return _compiled(chain_stage, *Sweep(pendulum()).arrays)
+    law = LAW.new()
+    law.method_numbers = Sweep(pendulum()).arrays[0]
+    return _compiled(chain_stage, law)
 
 
 @cache
 def _tree_entry() -> int:
-    return _compiled(tree_stage, *tree.Tree(pendulum(), EXTENDED).arrays)
+    law, found = LAW.new(), tree.Tree(pendulum(), EXTENDED)
+    law.method_integers, law.method_numbers, law.method_room = found.arrays
+    return _compiled(tree_stage, law)
 
 
 @ahead
@@ -237,4 +190,6 @@ def _compile_all() -> None:
 @cache
 def _python_entry() -> int:
     ends = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 4)(lambda *_: DONE)
-    return _compiled(python_stage, np.array([ctypes.cast(ends, ctypes.c_void_p).value]))
+    law = LAW.new()
+    law.python_stage = ctypes.cast(ends, ctypes.c_void_p).value
+    return _compiled(python_stage, law)

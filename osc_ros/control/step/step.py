@@ -11,11 +11,12 @@ torques of its reaction.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import entry_of, Pointers, tick_at
+from osc_ros.compile.addresses import entry_of
 from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.data import D, LAW_D, LAW_M, M, PLANS, RUN, WAITS
 from osc_ros.control.limits.near_rows import CLEARANCE, is_too_near
@@ -28,58 +29,47 @@ from osc_ros.control.safety.sample import CLOCK_STEPS
 from osc_ros.control.setpoint.posture import SET_POINT
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.step.law_step import law_torque
+from osc_ros.control.step.parts import CONTROLLER, LAW, torque_at, UNCOMPENSATED, UNOBSERVED
 from osc_ros.control.step.setup_step import setup_torque
-from osc_ros.control.step.stages import stages_of
-from osc_ros.control.step.tick_arrays import (
-    given_in,
-    guarded_in,
-    law_entry_in,
-    law_in,
-    NO_INTEGERS,
-    NONE,
-    UNOBSERVED,
-)
+from osc_ros.control.step.stages import NO_INTEGERS, NONE, use_method
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.trees.tree_layout import pendulum
 
 Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @stage
-def _estimate(table):
+def _estimate(controller):
     """
     Estimate the external torques at the newest state; report a contact to the supervisor.
 
     Return a code of `osc_ros.control.model_error.contact.touched`.
 
     """
-    given, own, (m, d, contact) = given_in(table), law_in(table), guarded_in(table)
-    observe(own.observer, (own.robot, own.robot_numbers), d.time, d.q, d.qd, d.sent_before,
-            d.sample_effort, given.d.tau_driver)
-    found = touched(contact, own.observer)
-    given.run.in_contact = found != NOT_TOUCHED
+    law, m, d = controller.law, controller.m, controller.d
+    observe(law.observer, d.time, d.q, d.qd, d.sent_before, d.sample_effort, law.d.tau_driver)
+    found = touched(controller.contact, law.observer)
+    law.run.in_contact = found != NOT_TOUCHED
     if found != NOT_TOUCHED:
         report_fault(d, m.contact_watchdog, d.now)
     return found
 
 
 @inlined
-def _sense_first(table, given, own, d, contact):
+def _sense_first(controller, law, d):
     """Estimate the external torques, and detect a contact, before the torques of the law."""
     for i in range(d.n):
         d.sent_before[i] = d.sent[i] if d.has_sent else np.nan
-    if given.m.compensates:
-        assign(contact.compensation, own.compensation.torque)
-        assign(d.load, own.compensation.torque)
-    put_driver(given.model, given.model_numbers, given.model_room, d.q, d.qd,
-               given.d.tau_driver)
-    return _estimate(table)
+    if law.m.compensates:
+        assign(controller.contact.compensation, law.compensation.torque)
+        assign(d.load, law.compensation.torque)
+    put_driver(law.model, d.q, d.qd, law.d.tau_driver)
+    return _estimate(controller)
 
 
 @inlined
-def _admit(table, given, own, m, d, contact):
+def _admit(controller, law, m, d):
     """
     Check a state, find the reaction, and return which torques must be sent.
 
@@ -91,21 +81,23 @@ def _admit(table, given, own, m, d, contact):
     if not accept(m, d):
         d.has_changed = update(m, d, d.now)
         return REJECTED
-    if contact.comes_first and given.m.observes:
-        d.touch = _sense_first(table, given, own, d, contact)
+    if controller.contact.comes_first and law.m.observes:
+        d.touch = _sense_first(controller, law, d)
     d.has_changed = update(m, d, d.now)
     return STOPPED if replaces_law(d) or d.stopped > 0 else 1
 
 
 @inlined
-def _given_for_stop(table, given, own):
-    """Return the `Given` for a reaction: during a blend of loads, that of the larger weight."""
-    is_old = len(own.other) > 0 and given.run.blends_load and given.run.blend_weight > 0.5
-    return given_in(own.other if is_old else table)
+def use_model(law, d):
+    """Choose the model of a reaction's torques: in a blend of loads, that of the larger weight."""
+    if law.replaces and law.run.blends_load and law.run.blend_weight > 0.5:
+        d.model = law.other.model
+    else:
+        d.model = law.model
 
 
 @kernel
-def step(table, tau):
+def step(controller, tau):
     """
     Compute the torques for a state under supervision; write them to the record D.
 
@@ -114,9 +106,7 @@ def step(table, tau):
 
     Parameters
     ----------
-    table : (TABLE_ROWS, 2) int
-        Addresses and sizes of arrays: the table for `law_torque`, with rows for the arrays of
-        `Guarded` inserted before its last row.
+    controller : record CONTROLLER
     tau : (n,), written [N·m]
         The torques of the law.
 
@@ -130,14 +120,14 @@ def step(table, tau):
         which is a fault, and the torques of a reaction are sent.
 
     """
-    given, own, (m, d, contact) = given_in(table), law_in(table), guarded_in(table)
-    law, n, before = given.d, d.n, d.time
-    count = _admit(table, given, own, m, d, contact)
+    law, m, d = controller.law, controller.m, controller.d
+    law_d, n, before = law.d, d.n, d.time
+    count = _admit(controller, law, m, d)
     if count > 0:
-        count = tick_at(law_entry_in(table), (table, d.time, d.q, d.qd, tau))
+        count = torque_at(law.law_torque, (law, d.time, d.q, d.qd, tau))
         if count < 0:
             d.has_changed = fail(m, d, d.now) or d.has_changed
-        elif is_too_near(given.clearance):
+        elif is_too_near(law.clearance):
             report_fault(d, m.too_near_watchdog, d.now)
     is_replaced = replaces_law(d)
     d.asks = WAITS if ends(d) else 0
@@ -145,37 +135,35 @@ def step(table, tau):
         for i in range(n):
             d.tau[i] = np.nan
         return count
-    of_stop = _given_for_stop(table, given, own)
-    answer(of_stop.model, of_stop.model_numbers, of_stop.model_room, m, d, d.now,
-           view(tau, 0, (n if count > 0 else 0,)))
-    has_ended = len(own.other) > 0 and given.run.blend_weight == 0.0
+    use_model(law, d)
+    answer(m, d, d.now, view(tau, 0, (n if count > 0 else 0,)))
+    has_ended = law.replaces and law.run.blend_weight == 0.0
     resumes = count == STOPPED and not is_replaced
-    plans = has_ended or count > 0 and law.plans
+    plans = has_ended or count > 0 and law_d.plans
     went_back = d.time < before + CLOCK_STEPS[0]
     waits = resumes or went_back or count < 0 and count != REJECTED or ends(d)
     d.asks = WAITS if waits else PLANS if plans else 0
-    assign(view(d.tip_pose, 0, (16,)), view(law.task_pose, 0, (16,)))
-    assign(d.tip_error, law.task_error[0])
-    assign(d.tip_F, law.level_F[:6])
+    assign(view(d.tip_pose, 0, (16,)), view(law_d.task_pose, 0, (16,)))
+    assign(d.tip_error, law_d.task_error[0])
+    assign(d.tip_F, law_d.level_F[:6])
     return count
 
 
 @kernel
-def sense(table):
+def sense(controller):
     """
     Estimate the external torques at the last state, and detect a contact; return its code.
 
-    Call it after the torques have been sent, with the table of addresses that `step` gets. For
-    the code see `osc_ros.control.model_error.contact.touched`; a contact is reported to the
-    supervisor. If `step` has done this already, nothing is computed.
+    Call it after the torques have been sent. For the code see
+    `osc_ros.control.model_error.contact.touched`; a contact is reported to the supervisor. If
+    `step` has done this already, nothing is computed.
 
     """
-    guarded = guarded_in(table)
-    if not given_in(table).m.observes:
+    if not controller.law.m.observes:
         return NOT_TOUCHED
-    if guarded.contact.comes_first:
-        return guarded.d.touch
-    return _estimate(table)
+    if controller.contact.comes_first:
+        return controller.d.touch
+    return _estimate(controller)
 
 
 def entries() -> tuple[int, int]:
@@ -185,38 +173,36 @@ def entries() -> tuple[int, int]:
     The first call compiles these kernels and those of this module, or loads them from the cache.
 
     """
-    return _example()[0]
-
-
-def example_table() -> Integers:
-    """Return the table of addresses that `step` gets, for a pendulum at rest: an example."""
-    return _example()[1]
+    law = example().law
+    return law.setup_torque, law.law_torque
 
 
 @cache
-def _example() -> tuple[tuple[int, int], Integers, object]:
+def example() -> Any:
     """
-    Compile the kernels by running them once on a pendulum at rest, a robot with one joint.
+    Return a record CONTROLLER of a pendulum at rest, a robot with one joint.
 
-    Return three results: the addresses that `entries` returns; the table (TABLE_ROWS, 2) with the
-    addresses and sizes of the arrays of `step`; and the objects that own these arrays, which must
-    exist as long as the table is used.
+    The call compiles the kernels by running them once.
 
     """
     x = np.ones(1)
-    dynamics, at_rest = Sweep(pendulum()), SetPointGenerator(np.eye(4))
-    model, stages = CommandModel(dynamics.robot), stages_of(dynamics)
-    law_m, law_d, run, m, d = (one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN, M, D))
-    law_m.target_records[:], law_m.turns_with[:], law_d.level_frame[:] = at_rest.addresses, -1, 1.0
-    arrays = (*stages.rows, *model.arrays, NO_INTEGERS, NO_INTEGERS, CLEARANCE.new().words, NONE,
-              SET_POINT.new(n=1).words, law_m.words, law_d.words, run.words)
-    setup_torque(Pointers().to(*arrays), 0.0, x, x, x.copy())
-    of_law = *arrays, *UNOBSERVED, NO_INTEGERS
-    of_setup = entry_of(setup_torque)
-    law_torque(Pointers(of_setup, 0).to(*of_law), 0.0, x, x, x.copy())
-    found = of_setup, entry_of(law_torque)
-    pointers = Pointers(*found)
-    table = pointers.to(*of_law, m.words, d.words, CONTACT.new(n=1).words)
-    step(table, x.copy())
-    sense(table)
-    return found, table, (pointers, dynamics, at_rest, model, stages)
+    at_rest = SetPointGenerator(np.eye(4))
+    law, controller = LAW.new(), CONTROLLER.new()
+    use_method(law, Sweep(pendulum()))
+    law.m, law.d, law.run, controller.m, controller.d = (
+        one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN, M, D))
+    law.m.target_records[:], law.m.turns_with[:] = at_rest.addresses, -1
+    law.d.level_frame[:] = 1.0
+    law.model, law.clearance, law.posture = (
+        CommandModel(pendulum()).record, CLEARANCE.new(), SET_POINT.new(n=1))
+    law.gravities, law.turning, law.obstacles = NO_INTEGERS, NO_INTEGERS, NONE
+    law.observer, law.compensation = UNOBSERVED, UNCOMPENSATED
+    setup_torque(law, 0.0, x, x, x.copy())
+    law.setup_torque = entry_of(setup_torque)
+    law_torque(law, 0.0, x, x, x.copy())
+    law.law_torque = entry_of(law_torque)
+    controller.law, controller.contact = law, CONTACT.new(n=1)
+    law.kept['targets'] = at_rest  # its records must exist as long as the record
+    step(controller, x.copy())
+    sense(controller)
+    return controller

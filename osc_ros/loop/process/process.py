@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import Integers
 from osc_ros.compile.compiled import on_demand
 from osc_ros.control.compiled_law import Precomputed
 from osc_ros.control.law import Law
@@ -74,7 +73,7 @@ class ArmEngine(Engine):
         self._channel, self.node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
         self._robot, self._arrived, self._stamp = law.robot, 0.0, (0, 0)
-        self._compiled: Integers | None = None  # table for compiled answers; None: Python answers
+        self._compiled: Any = None  # record for compiled answers; None: Python answers
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(4)
@@ -197,7 +196,7 @@ class ArmEngine(Engine):
             self.rest.add(self.q, self._state.tau)
         if self._compiled is None:
             self.watch(math.inf)
-            self._compiled = self.table()
+            self._compiled = self.controller()
         self._record()  # at the end, so that the record has the final mode of the cycle
         self._cycle += 1
         if self._cycle % COLLECTED == 0:
@@ -206,13 +205,13 @@ class ArmEngine(Engine):
     def _answer(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                 effort: Array | None = None) -> bool:
         """Do the part of `update` up to the torque in compiled code; `_settle` does the rest."""
-        table, is_plain = self._compiled, False
-        assert table is not None
-        tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, arrived)
+        is_plain = False
+        tau = self._answering.answer(self._compiled, (time, q, qd, stamp, arrived), effort,
+                                     arrived)
         if tau is not None:
             self._write(tau, stamp)
             done = perf_counter()
-            is_plain = (self._answering.is_plain(table, done)
+            is_plain = (self._answering.is_plain(self._compiled, done)
                         and done - arrived <= self.guard.settings.deadline)
         if not is_plain or self._answering.is_full:
             self._settle()
@@ -311,7 +310,7 @@ class ArmEngine(Engine):
             answer = error
         except Exception as error:  # an error must not end the loop
             answer = OscError(f'{type(error).__name__}: {error}')
-        self._compiled = self.table()
+        self._compiled = self.controller()
         try:
             self._send_answer(kind, number, answer)
         except InputError as error:  # too long, for example a recorded path of 10,000 poses

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import address_of, entry_of
+from osc_ros.compile.addresses import entry_of
 from osc_ros.control.safety.answered import ANSWER, Answers, WATCH_PERIOD
 from osc_ros.control.safety.safety import answer, watch
 from osc_ros.control.step.step import sense, step
@@ -31,7 +32,6 @@ from osc_ros.ros.dds.serving import (
     SEMAPHORE,
     serve,
     STEP,
-    TABLE,
     UNASKED_OUTBOUND,
     UNASKED_VALUES,
     WOKEN,
@@ -64,9 +64,8 @@ class CompiledAnswers:
 
     Attributes
     ----------
-    table : (TABLE_ROWS, 2) int, optional
-        Table of addresses for `osc_ros.control.step.step.step`, with which `run` computes the
-        torques; None: Python computes them.
+    controller : record CONTROLLER, optional
+        With it `run` computes the torques; None: Python computes them.
 
     """
 
@@ -81,35 +80,31 @@ class CompiledAnswers:
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         between = min(WATCH_PERIOD, period)
         self._times = np.array([0.0, 2.0 * between, between, np.inf])
-        self.table: Integers | None = None
+        self.controller: Any = None
 
-    def begin(self, table: Integers | None, longest: float, pauses: bool) -> None:
+    def begin(self, controller: Any, longest: float, pauses: bool) -> None:
         """
-        Set the table for `run`; from now on, change the records of the engine only within `held`.
+        Set the record for `run`; from now on, change the records of the engine only within `held`.
 
         If targets must be planned and `pauses` is True, `run` returns, and the next state
         waits for the plans. If `pauses` is False, `run` continues, and `wait_for_wake`
-        returns in the thread that plans. For the other arguments see `use_table`.
+        returns in the thread that plans. For the other arguments see `use`.
 
         """
-        self._set(table, longest)
+        self.controller, self._times[3] = controller, longest
         self._shared[LEAVE], self._shared[PAUSES] = 0, pauses
 
-    def use_table(self, table: Integers | None, longest: float) -> None:
+    def use(self, controller: Any, longest: float) -> None:
         """
-        Use another table of addresses from the next state on; None: Python computes its torques.
+        From the next state on, compute in compiled code, or in Python if `controller` is None.
 
         `run` returns after a torque whose computation took more than `longest` [s].
 
         """
-        self._set(table, longest)
-        if table is None:
+        is_other, self._times[3] = controller is not self.controller, longest
+        self.controller = controller
+        if is_other:
             self.interrupt()
-
-    def _set(self, table: Integers | None, longest: float) -> None:
-        self.table, self._times[3] = table, longest
-        if table is not None:
-            self._shared[TABLE] = address_of(table)
 
     def wait_for_wake(self) -> None:
         """Wait until there are plans to be made, or `wake` is called."""
@@ -133,8 +128,8 @@ class CompiledAnswers:
             self._calls.prepare(length)
         self._times[0] = until
         with self._calls.publisher_kept():
-            return int(serve(self._calls.plan, reading, known, self._order, self._ring,
-                             self._shared, self._times))
+            return int(serve(self._calls.plan, reading, known, self._order, self.controller,
+                             self._ring, self._shared, self._times))
 
     def interrupt(self) -> None:
         """Make the present call of `run` return at once, and each later one until `begin`."""

@@ -151,7 +151,7 @@ class Forwarder:
         names = list(parts.guard.settings.watchdogs)
         with self.parked():
             self._wanted, self.parts, self._calls = np.zeros(n), parts, calls
-            self._arrays = Guarded(*guard.model.arrays, guard.m, guard.d), Expected(
+            self._arrays = Guarded(guard.m, guard.d), Expected(
                 self.source.gid, self.source.heard, parts.check.bounds, parts.check.memory,
                 np.array(parts.output.order, dtype=np.int64),
                 np.array([*map(names.index, OF_COMMANDS)]))

@@ -67,11 +67,8 @@ ASKED, STATE, COMMAND, REJECTED, LABELLED, GIVEN_UP, FAILED, GO_ON = range(8)
 
 
 class Guarded(NamedTuple):
-    """The arrays of `CommandModel.arrays`, and the records of the supervisor."""
+    """The records of the supervisor."""
 
-    integers: Integers
-    numbers: Array
-    memory: Array
     m: Any
     d: Any
 
@@ -128,8 +125,7 @@ def _brake(plan, guarded, expected, shared, now, message, values):
 
     """
     d = guarded.d
-    answer_at(plan[ANSWER], (guarded.integers, guarded.numbers, guarded.memory, guarded.m, d, now,
-                             view(d.tau, 0, (0,))))
+    answer_at(plan[ANSWER], (guarded.m, d, now, view(d.tau, 0, (0,))))
     if d.given_up != 0:
         return GIVEN_UP
     shared[OWN] += 1
@@ -220,8 +216,7 @@ def _pass_command(plan, guarded, expected, shared, took, now):
         return GO_ON  # the reaction's torques are published with the next state
     for i in range(n):
         d.tau[expected.order[i]] = wanted[i]
-    answer_at(plan[ANSWER], (guarded.integers, guarded.numbers, guarded.memory, guarded.m, d, now,
-                             d.tau))
+    answer_at(plan[ANSWER], (guarded.m, d, now, d.tau))
     if d.given_up != 0:
         return GIVEN_UP
     if publish(plan, plan[OUTBOUND], plan[VALUES], expected.order, d.tau):
@@ -315,6 +310,6 @@ def compile_forward() -> None:
     reading = Reading(np.zeros(0, dtype=np.uint8), k, np.zeros((3, 1), dtype=np.uint64), k,
                       VELOCITY.new(n=1))
     shared = np.array([1, 0, 0, 0, 0, 0])  # interrupted: returns at once
-    forward(k, reading, Known.empty(), Guarded(k, x, x, M.new(n=1), D.new(n=1)),
+    forward(k, reading, Known.empty(), Guarded(M.new(n=1), D.new(n=1)),
             Expected(k, x, np.zeros((2, 1)), x, k, k), shared, x, x)
     lock(forward)

@@ -22,7 +22,6 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
-from osc_ros.compile.addresses import Integers
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
 from osc_ros.control.safety.answered import (
@@ -272,19 +271,18 @@ class Loop:
                 self._depth -= 1
 
     def _end_parked(self, compiled: CompiledAnswers) -> None:
-        """If the table has changed, pass it to compiled code for the next state."""
-        if (table := self._table()) is not compiled.table:
-            compiled.use_table(table, self.engine.guard.settings.deadline)
+        """Let compiled code go on with the next state as the engine is now."""
+        compiled.use(self._controller(), self.engine.guard.settings.deadline)
 
-    def _table(self) -> Integers | None:
+    def _controller(self) -> Any:
         """
-        Return the table of addresses with which compiled code computes the next torques.
+        Return the record with which compiled code computes the next torques.
 
-        It is for `osc_ros.control.step.step.step`. None while the engine is idle, or before a
-        joint state with all joints has come; Python then handles the states.
+        None while the engine is idle, or before a joint state with all joints has come; Python
+        then handles the states.
 
         """
-        return (self.engine.table() if self._reader.reader.knows_names
+        return (self.engine.controller() if self._reader.reader.knows_names
                 and self.publishers.is_single else None)
 
     def activate(self, missing: Array | None = None) -> None:
@@ -343,8 +341,6 @@ class Loop:
 
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
         """See `Engine.use_setup`."""
-        with self._lock:
-            self.engine.prepare_setup(setup)
         return self.request(Engine.use_setup, setup, supervision)
 
     def set_velocity_source(self, mode: str) -> None:
@@ -456,9 +452,9 @@ class Loop:
             self._fail_after(self._process_answers(compiled))
             if self.engine.asks:
                 self._call(self.engine.plan)
-            compiled.begin(self._table() if self._is_open else None,
+            compiled.begin(self._controller() if self._is_open else None,
                            self.engine.guard.settings.deadline, self._pauses)
-            if compiled.table is None:
+            if compiled.controller is None:
                 return NOT_COMPILED
         error = 'a function of rcl has failed'
         try:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import c_at, integers_at
-from osc_ros.compile.compiled import ahead, inlined, lock, released, view
+from osc_ros.compile.addresses import c_at
+from osc_ros.compile.compiled import ahead, inlined, lock, released
 from osc_ros.control.data import PLANS
 from osc_ros.control.safety.answered import ANSWER, answered_at, doubts_clock
 from osc_ros.control.safety.safety import ENDS, NEEDED, REJECTED
-from osc_ros.control.step.tick_arrays import TABLE_ROWS
+from osc_ros.control.step.step import example
 from osc_ros.loop.answering import put_answer, put_touch, put_watch
 from osc_ros.loop.velocity import undo_velocity, VELOCITY
 from osc_ros.ros.dds.rcl_plan import (
@@ -60,8 +60,8 @@ Integers = NDArray[np.int64]
 # Entries of the shared counters: 1 if the call must end; number of answers that were written, and
 # that Python has processed; number of steps that have begun, and ended (while they differ, the
 # records of the controller change); 1 if the thread that plans was woken, and has not begun yet;
-# 1 if the next state waits for the plans; address of the table for `step`.
-COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED, WOKEN, PAUSES, TABLE = range(8)
+# 1 if the next state waits for the plans.
+COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED, WOKEN, PAUSES = range(7)
 # Reasons why `serve` returns. ASKED: another thread wants it, or the context of ROS has ended.
 # UNREAD: Python must read the message that was taken. LEFT: Python must process the last answer
 # before the next one. FULL: the ring buffer is full. FAILED: a function of rcl has failed.
@@ -89,11 +89,11 @@ def _wakes(plan, shared):
 
 
 @inlined
-def _answer(plan, reading, order, table, shared, at):
+def _answer(plan, reading, order, controller, shared, at):
     """Answer a state; return the reason to leave `serve`, or GO_ON."""
     has_failed = False
     at.now = clock(plan)
-    code = put_answer(plan[STEP], table, at)
+    code = put_answer(plan[STEP], controller, at)
     if code == REJECTED:
         undo_velocity(reading.velocity)
     if np.isfinite(at.tau[0]):
@@ -105,12 +105,12 @@ def _answer(plan, reading, order, table, shared, at):
     if has_failed:
         return FAILED
     if code != REJECTED:
-        put_touch(plan[SENSE], table, at)
+        put_touch(plan[SENSE], controller, at)
     return GO_ON if at.asks == 0 or at.asks == PLANS and _wakes(plan, shared) else LEFT
 
 
 @inlined
-def _watch(plan, order, table, at):
+def _watch(plan, order, controller, at):
     """
     Without a new state: check for a reaction of the watchdogs, and publish its torques if needed.
 
@@ -119,7 +119,7 @@ def _watch(plan, order, table, at):
     """
     has_failed = False
     at.now = clock(plan)
-    found = put_watch(plan[WATCH], plan[REACT], table, at)
+    found = put_watch(plan[WATCH], plan[REACT], controller, at)
     if found & NEEDED:
         has_failed = publish(plan, plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES], order, at.tau)
     at.done = clock(plan)
@@ -129,7 +129,7 @@ def _watch(plan, order, table, at):
 
 
 @released
-def serve(plan, reading, known, order, ring, shared, times):
+def serve(plan, reading, known, order, controller, ring, shared, times):
     """
     Answer joint states until Python has work; return the reason.
 
@@ -141,9 +141,10 @@ def serve(plan, reading, known, order, ring, shared, times):
     known : Known
     order : (n,) int
         For each entry of a command, the index of its joint.
+    controller : record CONTROLLER
     ring : (ROWS, …)
         Words of records ANSWER.
-    shared : (8,) int
+    shared : (7,) int
         See COUNTERS.
     times : (4,)
         For checks for a reaction if no state comes: time of the first check, time from a state to
@@ -181,12 +182,11 @@ def serve(plan, reading, known, order, ring, shared, times):
             c_at(plan[UNLOCK], (plan[MUTEX],))
             return UNREAD if has_come else ASKED
         shared[BEGUN] += 1
-        table = view(integers_at(shared[TABLE], 2 * TABLE_ROWS), 0, (TABLE_ROWS, 2))
         if has_come:
-            why = _answer(plan, reading, order, table, shared, at)
+            why = _answer(plan, reading, order, controller, shared, at)
             until = arrived + times[1]
         else:
-            why, until = _watch(plan, order, table, at), arrived + times[2]
+            why, until = _watch(plan, order, controller, at), arrived + times[2]
         shared[ENDED] += 1
         if has_come or at.has_changed or np.isfinite(at.tau[0]):
             shared[WRITTEN] += 1
@@ -205,5 +205,5 @@ def compile_serve() -> None:
                       VELOCITY.new(n=1))
     shared = np.array([1, *[0] * (len(COUNTERS) - 1)])  # interrupted: returns at once
     serve(np.zeros(MORE + 8, dtype=np.int64), reading, Known.empty(), np.zeros(1, dtype=np.int64),
-          ANSWER.new(n=1).words[None], shared, np.zeros(4))
+          example(), ANSWER.new(n=1).words[None], shared, np.zeros(4))
     lock(serve)

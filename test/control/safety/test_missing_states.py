@@ -240,22 +240,23 @@ def predicted(seed, all_at_once):
     plain(forget_directions)(d)
     begun, now, shoulder = plant.q.copy(), 0.048, np.arange(robot.n) < 4
     d.came, d.q[:], d.qd[:] = now, plant.q, plant.qd
-    predicted_at(*arm.law.command_model.arrays, m, d, now)
+    d.model = arm.law.command_model.record
+    predicted_at(m, d, now)
     for k in range(1, 76):
         tau = tau + 0.003 * rng.uniform(-1.0, 1.0, robot.n) * shoulder * arm.limits.effort
         d.log_times[k], d.log_tau[k], d.log_count = now, tau, k + 1
         plant.step(tau, 0.002)
         now += 0.002
         if not all_at_once:
-            predicted_at(*arm.law.command_model.arrays, m, d, now)
-    predicted_at(*arm.law.command_model.arrays, m, d, now)
+            predicted_at(m, d, now)
+    predicted_at(m, d, now)
     return np.abs(d.predicted_q - plant.q), np.abs(plant.q - begun)
 
 
 @kernel
-def predicted_at(integers, numbers, memory, m, d, now):
+def predicted_at(m, d, now):
     """Advance the prediction to a time [s]."""
-    predict((integers, numbers, memory), m, d, now)
+    predict(m, d, now)
 
 
 @pytest.mark.parametrize('all_at_once', [False, True])

@@ -11,17 +11,16 @@ import pytest
 
 from judge import random_tree
 from osc_ros import Law, Robot, shipped_urdf
-from osc_ros.compile.addresses import Pointers, stage_at
 from osc_ros.compile.compiled import kernel
+from osc_ros.control.step.parts import LAW, stage_at
 from osc_ros.control.step.stages import (
     INVERSE_MASS,
     INWARD,
     JACOBIAN,
-    method_in,
     MOTION,
     OUTWARD,
     RESPONSE,
-    stages_of,
+    use_method,
 )
 from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE, States, Terms, WRONG_SHAPE
 from osc_ros.dynamics.contract.plan import Workers
@@ -114,33 +113,33 @@ class At:
 
 
 @kernel
-def do_stage(table, stage, one, two, three):
+def do_stage(law, stage, one, two, three):
     """Call a stage of `osc_ros.control.step.stages` as compiled code does."""
-    return stage_at(method_in(table).entry[0], (table, stage, one, two, three))
+    return stage_at(law.stage, (law, stage, one, two, three))
 
 
 def test_stages_that_compiled_code_calls_are_those_of_the_method(at):
     method, terms, n = at.method, at.terms, at.robot.n
-    found = stages_of(method)
-    table, rows = Pointers().to(*found.rows), len(terms.J)
+    law, rows = LAW.new(), len(terms.J)
+    use_method(law, method)
     J, M_inv, none = np.empty(rows * n), np.empty(n * n), np.zeros(n)
-    assert do_stage(table, OUTWARD, at.q, at.qd, at.posture) == DONE
+    assert do_stage(law, OUTWARD, at.q, at.qd, at.posture) == DONE
     a0 = terms.J @ at.posture + terms.Jdot_qd
     assert difference(method.a0, a0) < AGREEMENT
     assert difference(method.Lambda_inv, terms.Lambda_inv) < AGREEMENT
-    assert do_stage(table, JACOBIAN, J, none, none) == DONE
+    assert do_stage(law, JACOBIAN, J, none, none) == DONE
     assert difference(J.reshape(rows, n), terms.J) < AGREEMENT
-    assert do_stage(table, INWARD, at.posture, at.F, at.out) == DONE
+    assert do_stage(law, INWARD, at.posture, at.F, at.out) == DONE
     own = terms.M @ at.posture + terms.h
     assert difference(at.out, own + terms.J.T @ at.F) < AGREEMENT
-    assert do_stage(table, RESPONSE, at.tau, at.F, at.out) == DONE
+    assert do_stage(law, RESPONSE, at.tau, at.F, at.out) == DONE
     assert difference(at.out, np.linalg.solve(terms.M, at.tau + terms.J.T @ at.F)) < AGREEMENT
-    assert do_stage(table, INVERSE_MASS, none, M_inv, none) == DONE
+    assert do_stage(law, INVERSE_MASS, none, M_inv, none) == DONE
     assert difference(M_inv.reshape(n, n), np.linalg.inv(terms.M)) < AGREEMENT
-    assert do_stage(table, MOTION, at.qd, at.wanted, at.out) == DONE
+    assert do_stage(law, MOTION, at.qd, at.wanted, at.out) == DONE
     assert difference(at.out, terms.M @ at.wanted + terms.h) < AGREEMENT
     at.q[0] = np.nan
-    assert do_stage(table, OUTWARD, at.q, at.qd, at.posture) == NOT_FINITE
+    assert do_stage(law, OUTWARD, at.q, at.qd, at.posture) == NOT_FINITE
 
 
 def test_error_of_a_method_is_a_status_in_compiled_code_and_raised_after_it(monkeypatch):
