@@ -31,8 +31,7 @@ from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.settings import Observation, Settings
-from osc_ros.control.step.law_step import law_torque
-from osc_ros.control.step.setup_step import setup_torque
+from osc_ros.control.step.step import law_torque, setup_torque
 from osc_ros.control.tasks.task import Gains, Stiffness, Task
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.dynamics.methods import METHODS

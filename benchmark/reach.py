@@ -11,10 +11,10 @@ import inspect
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from osc_ros.control.step import law_step, setup_step, stages, step
+from osc_ros.control.step import stages, step
 
 # `step` calls these by their addresses, so no name leads from it to them.
-BEGINNINGS = (step.step, step.sense, law_step.law_torque, setup_step.setup_torque,
+BEGINNINGS = (step.step, step.sense, step.law_torque, step.setup_torque,
               stages.tree_stage, stages.python_stage)
 
 

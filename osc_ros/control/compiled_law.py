@@ -28,12 +28,12 @@ from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.setpoint.set_point_generator import STOP
 from osc_ros.control.settings import Settings
-from osc_ros.control.step.law_step import put_axes
-from osc_ros.control.step.parts import LAW, UNCOMPENSATED, UNOBSERVED
+from osc_ros.control.step.entries import entries
+from osc_ros.control.step.evaluate import put_axes
+from osc_ros.control.step.law_record import LAW, UNCOMPENSATED, UNOBSERVED
 from osc_ros.control.step.reference import Reference
-from osc_ros.control.step.setup_step import setup_torque
 from osc_ros.control.step.stages import use_method
-from osc_ros.control.step.step import entries
+from osc_ros.control.step.step import setup_torque
 from osc_ros.control.tasks.bandwidth import (
     largest_repulsion_frequency,
     longest_period,
@@ -102,7 +102,7 @@ class CompiledLaw:
     levels : list of Level
         State of the tasks; `start` initializes them.
     record : record
-        LAW of `osc_ros.control.step.parts`, with which kernels compute the torques.
+        LAW of `osc_ros.control.step.law_record`, with which kernels compute the torques.
     unmodelled : DisturbanceCompensation, optional
         Observer and compensation of external torques, if the settings have them.
     guidance : Guidance, optional

@@ -24,7 +24,7 @@ from osc_ros.compile.record_type import HEADER
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.motion import PLAN, STATE
 from osc_ros.control.setpoint.trajectory import require_rigid
-from osc_ros.control.step.law_step import put_torques
+from osc_ros.control.step.many import put_torques
 from osc_ros.control.step.places import Places
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError

@@ -32,9 +32,8 @@ from osc_ros.control.setpoint.posture import PostureSetPoint
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.settings import Settings
 from osc_ros.control.step.law_memory import LawMemory
-from osc_ros.control.step.law_step import INFINITE, law_torque
-from osc_ros.control.step.parts import CONTROLLER
-from osc_ros.control.step.setup_step import REFUSED
+from osc_ros.control.step.law_record import CONTROLLER, INFINITE, REFUSED
+from osc_ros.control.step.step import law_torque
 from osc_ros.control.tasks.task import Target
 from osc_ros.dynamics.algebra.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
@@ -54,8 +53,8 @@ class ControlCycle:
     Attributes
     ----------
     controller : record
-        CONTROLLER of `osc_ros.control.step.parts`; `law` is that of the setup in force. An engine
-        adds its supervisor.
+        CONTROLLER of `osc_ros.control.step.law_record`; `law` is that of the setup in force. An
+        engine adds its supervisor.
 
     Parameters
     ----------

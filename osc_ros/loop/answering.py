@@ -30,8 +30,10 @@ from osc_ros.control.safety.safety import (
     REJECTED,
     watch_at,
 )
-from osc_ros.control.step.parts import sense_at, step_at
-from osc_ros.control.step.step import example, sense, step, use_model
+from osc_ros.control.step.entries import example
+from osc_ros.control.step.law_record import sense_at, step_at
+from osc_ros.control.step.react import use_model
+from osc_ros.control.step.step import sense, step
 from osc_ros.dynamics.algebra.vectors import assign
 
 Array = NDArray[np.float64]

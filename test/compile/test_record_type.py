@@ -7,8 +7,8 @@ import numba
 import numpy as np
 import pytest
 
-from osc_ros.compile.compiled import entry, kernel
-from osc_ros.compile.record_type import HEADER, Slot, Table
+from osc_ros.compile.compiled import entry, kernel, plain
+from osc_ros.compile.record_type import FLOATS, HEADER, INTEGERS, ITSELF, Slot, Table
 from osc_ros.control.data import D, LAW_D, LAW_M, M, RUN
 from osc_ros.control.limits.near_rows import CLEARANCE
 from osc_ros.control.model_error.contact import CONTACT
@@ -26,6 +26,24 @@ GIVEN = (Slot('time', (), 's', 'a time'), Slot('is_open', (), '', 'a flag', bool
          Slot('last_row', ('n',), '', 'the last one of the rows', row=('rows', 2)))
 GATE, OTHER = (Table('Gate', *GIVEN, room=(Slot('room', (7,), '', 'room'),)),
                Table('Gate', *GIVEN[:-2]))
+
+
+PAIR = Table(
+    'Pair', Slot('q', ('n',), 'rad', 'positions'), Slot('gate', (), '', 'a gate', GATE),
+    Slot('numbers', (), '', 'numbers elsewhere', FLOATS), Slot('rest', (), '', 'rest', float),
+    Slot('indices', (), '', 'integers elsewhere', INTEGERS),
+    Slot('other', (), '', 'another pair', ITSELF))
+
+
+@kernel
+def exchange(pair):
+    """Add the numbers to the gate's positions, and take the gate of the other pair."""
+    gate = pair.gate
+    for i in range(len(pair.indices)):
+        gate.q[pair.indices[i]] += pair.numbers[i]
+    pair.rest = float(len(pair.numbers))
+    pair.gate = pair.other.gate
+    return pair.gate.count
 
 
 @kernel
@@ -110,3 +128,30 @@ def test_number_is_not_cut_to_an_integer():
     with pytest.raises(TypeError):
         d.count = 2.5
     assert d.count == 3
+
+
+@pytest.mark.parametrize('n', [1, 5])
+@pytest.mark.parametrize('run', [exchange, plain(exchange)])
+def test_slot_may_refer_to_a_record_or_an_array_elsewhere(n, run):
+    gates = [GATE.new(n=3), GATE.new(n=2)]
+    pair, other = PAIR.new(n=n), PAIR.new(n=n)
+    pair.gate, other.gate = gates
+    pair.other, pair.numbers, pair.indices = other, np.array([4.0, 5.0]), np.array([2, 0])
+    other.gate.count = 9
+    length = len(pair.slots)
+    assert run(pair) == 9
+    assert gates[0].q.tolist() == [5.0, 0.0, 4.0] and pair.rest == 2.0
+    assert pair.gate.address == gates[1].address and pair.gate.n == 2
+    assert length == n + 1  # references are no state
+    assert PAIR.at(pair.address).numbers.tolist() == [4.0, 5.0]
+
+
+def test_reference_to_something_else_is_refused():
+    pair = PAIR.new(n=1)
+    for name, wrong in (('gate', PAIR.new(n=1)), ('numbers', np.array([1, 2])),
+                        ('indices', np.array([1.0])), ('numbers', np.zeros(4)[::2])):
+        with pytest.raises(TypeError, match=name):
+            setattr(pair, name, wrong)
+    assert pair.gate is None
+    with pytest.raises(ValueError, match='words'):
+        Table('Own', Slot('words', (), '', 'a name that a record has itself'))

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from osc_ros.compile.compiled import kernel, stage
 from osc_ros.control.data import OF_BLEND
 from osc_ros.control.limits.limiter import add
+from osc_ros.control.step.law_record import torque_at
 from osc_ros.dynamics.algebra.fade import CHANGE_RATE, LONGEST_TICK, smoothed
 from osc_ros.dynamics.algebra.vectors import assign
 
@@ -67,6 +68,21 @@ def mix(run, old, new, tau):
         run.tau_replaced[i] = tau[i] - run.tau_replaced[i]
     add(new, run.tau_difference)
     add(old, run.tau_replaced)
+
+
+@stage
+def blended_torque(law, time, q, qd, tau):
+    """Write the torques for the settings in force, blended with those for the replaced ones."""
+    old, d, run = law.other, law.d, law.run
+    put_limits(old.d, d)
+    count = torque_at(old.setup_torque, (old, time, q, qd, run.tau_replaced))
+    if count < 0:
+        return count
+    count = torque_at(law.setup_torque, (law, time, q, qd, tau))
+    mix(run, old.d, d, tau)
+    if old.d.plans:
+        d.plans = True
+    return count
 
 
 class Blend:

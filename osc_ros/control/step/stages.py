@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import c_at, entry_of, numbers_at
 from osc_ros.compile.compiled import ahead, kernel, view
-from osc_ros.control.step.parts import LAW
+from osc_ros.control.step.law_record import LAW
 from osc_ros.dynamics.chain import chain_bodies, chain_layout, passes
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE

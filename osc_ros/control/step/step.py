@@ -2,98 +2,31 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Torques for one joint state under supervision, in one compiled call.
+The way of a torque, a stage a line: from a joint state to the torques that are sent for it.
 
-The state is checked; then the torques of the law are computed, or, if a watchdog has reacted, the
-torques of its reaction.
+`step` has the supervision, `law_torque` what a law does whatever its settings, `setup_torque` what
+it does for one choice of settings; during a change of settings both choices compute, and
+`law_torque` blends. The stages are in the files of their names: `check`, `evaluate`, `approach`,
+`stages` (the sweeps of the dynamics: outward, inward), `forces`, `limit`, `compensate`, `react`.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from osc_ros.compile.addresses import entry_of
-from osc_ros.compile.compiled import inlined, kernel, stage, view
-from osc_ros.control.data import D, LAW_D, LAW_M, M, PLANS, RUN, WAITS
-from osc_ros.control.limits.near_rows import CLEARANCE, is_too_near
-from osc_ros.control.model_error.command_model import CommandModel, put_driver
-from osc_ros.control.model_error.contact import CONTACT, NOT_TOUCHED, touched
-from osc_ros.control.model_error.observer import observe
-from osc_ros.control.safety.causes import replaces_law, report_fault
-from osc_ros.control.safety.safety import accept, answer, ends, fail, REJECTED, STOPPED, update
-from osc_ros.control.safety.sample import CLOCK_STEPS
-from osc_ros.control.setpoint.posture import SET_POINT
-from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
-from osc_ros.control.step.law_step import law_torque
-from osc_ros.control.step.parts import CONTROLLER, LAW, torque_at, UNCOMPENSATED, UNOBSERVED
-from osc_ros.control.step.setup_step import setup_torque
-from osc_ros.control.step.stages import NO_INTEGERS, NONE, use_method
-from osc_ros.dynamics.algebra.vectors import assign
-from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.trees.tree_layout import pendulum
-
-Array = NDArray[np.float64]
-
-
-@stage
-def _estimate(controller):
-    """
-    Estimate the external torques at the newest state; report a contact to the supervisor.
-
-    Return a code of `osc_ros.control.model_error.contact.touched`.
-
-    """
-    law, m, d = controller.law, controller.m, controller.d
-    observe(law.observer, d.time, d.q, d.qd, d.sent_before, d.sample_effort, law.d.tau_driver)
-    found = touched(controller.contact, law.observer)
-    law.run.in_contact = found != NOT_TOUCHED
-    if found != NOT_TOUCHED:
-        report_fault(d, m.contact_watchdog, d.now)
-    return found
-
-
-@inlined
-def _sense_first(controller, law, d):
-    """Estimate the external torques, and detect a contact, before the torques of the law."""
-    for i in range(d.n):
-        d.sent_before[i] = d.sent[i] if d.has_sent else np.nan
-    if law.m.compensates:
-        assign(controller.contact.compensation, law.compensation.torque)
-        assign(d.load, law.compensation.torque)
-    put_driver(law.model, d.q, d.qd, law.d.tau_driver)
-    return _estimate(controller)
-
-
-@inlined
-def _admit(controller, law, m, d):
-    """
-    Check a state, find the reaction, and return which torques must be sent.
-
-    REJECTED: the state is not plausible. STOPPED: torques of a reaction that is in force or has
-    just ended. 1: those of the law, which must then be computed.
-
-    """
-    d.touch = NOT_TOUCHED
-    if not accept(m, d):
-        d.has_changed = update(m, d, d.now)
-        return REJECTED
-    if controller.contact.comes_first and law.m.observes:
-        d.touch = _sense_first(controller, law, d)
-    d.has_changed = update(m, d, d.now)
-    return STOPPED if replaces_law(d) or d.stopped > 0 else 1
-
-
-@inlined
-def use_model(law, d):
-    """Choose the model of a reaction's torques: in a blend of loads, that of the larger weight."""
-    if law.replaces and law.run.blends_load and law.run.blend_weight > 0.5:
-        d.model = law.other.model
-    else:
-        d.model = law.model
+from osc_ros.compile.compiled import kernel, view
+from osc_ros.control.model_error.contact import NOT_TOUCHED
+from osc_ros.control.model_error.friction import is_compensated
+from osc_ros.control.setpoint.motion import look
+from osc_ros.control.step.approach import add_springs, approach
+from osc_ros.control.step.blend import blended_torque
+from osc_ros.control.step.check import check, estimate
+from osc_ros.control.step.compensate import compensate_errors, compensate_friction, follow
+from osc_ros.control.step.evaluate import evaluate
+from osc_ros.control.step.forces import links_of, put_forces_of_tasks
+from osc_ros.control.step.law_record import INFINITE, REFUSED, stage_at, torque_at
+from osc_ros.control.step.limit import bound, limit_torque
+from osc_ros.control.step.react import note_result, react, report
+from osc_ros.control.step.stages import INWARD, JACOBIAN, OUTWARD
+from osc_ros.dynamics.contract.method import DONE
 
 
 @kernel
@@ -121,32 +54,88 @@ def step(controller, tau):
 
     """
     law, m, d = controller.law, controller.m, controller.d
-    law_d, n, before = law.d, d.n, d.time
-    count = _admit(controller, law, m, d)
+    before = d.time
+    count = check(controller, law, m, d)
     if count > 0:
         count = torque_at(law.law_torque, (law, d.time, d.q, d.qd, tau))
-        if count < 0:
-            d.has_changed = fail(m, d, d.now) or d.has_changed
-        elif is_too_near(law.clearance):
-            report_fault(d, m.too_near_watchdog, d.now)
-    is_replaced = replaces_law(d)
-    d.asks = WAITS if ends(d) else 0
-    if count == REJECTED and not is_replaced:
-        for i in range(n):
-            d.tau[i] = np.nan
-        return count
-    use_model(law, d)
-    answer(m, d, d.now, view(tau, 0, (n if count > 0 else 0,)))
-    has_ended = law.replaces and law.run.blend_weight == 0.0
-    resumes = count == STOPPED and not is_replaced
-    plans = has_ended or count > 0 and law_d.plans
-    went_back = d.time < before + CLOCK_STEPS[0]
-    waits = resumes or went_back or count < 0 and count != REJECTED or ends(d)
-    d.asks = WAITS if waits else PLANS if plans else 0
-    assign(view(d.tip_pose, 0, (16,)), view(law_d.task_pose, 0, (16,)))
-    assign(d.tip_error, law_d.task_error[0])
-    assign(d.tip_F, law_d.level_F[:6])
+        note_result(law, m, d, count)
+    react(law, m, d, count, before, tau)
+    report(law.d, d)
     return count
+
+
+@kernel
+def law_torque(law, time, q, qd, tau):
+    """
+    Write the torques of a law for a state, within all limits.
+
+    Parameters
+    ----------
+    law : record LAW
+    time : float
+        Stamp of the state [s].
+    q, qd : (n,)
+    tau : (n,), written [N·m]
+
+    Returns
+    -------
+    int
+        Number of solves, which is positive; REFUSED or INFINITE if there are no torques.
+
+    """
+    is_slow = evaluate(law, time, q)
+    if law.replaces:
+        count = blended_torque(law, time, q, qd, tau)
+    else:
+        count = torque_at(law.setup_torque, (law, time, q, qd, tau))
+    if is_slow:
+        law.d.plans = True
+    if count >= 0:
+        if law.m.compensates:
+            compensate_errors(law, time, qd, tau)
+        if not bound(law, time, q, qd, tau):
+            return INFINITE
+    return count
+
+
+@kernel
+def setup_torque(law, time, q, qd, tau):
+    """
+    Write the torques for one robot and one choice of settings, within all limits except rates.
+
+    The torques include the friction compensation; the torques that the driver adds are subtracted.
+
+    The caller first writes the targets of the tasks for this state, and the axes that turn with
+    other links.
+
+    Parameters
+    ----------
+    law : record LAW
+    time : float
+        Stamp of the state [s].
+    q, qd : (n,)
+    tau : (n,), written [N·m]
+
+    Returns
+    -------
+    int
+        Number of solves, which is positive, or REFUSED.
+
+    """
+    m, d, run, entry, links = law.m, law.d, law.run, law.stage, links_of(law)
+    approach(m, d, run, law.posture, links.Lambda_inv, time, q, qd)
+    if stage_at(entry, (law, OUTWARD, q, qd, d.qdd_posture)) != DONE:
+        return REFUSED
+    status = stage_at(entry, (law, JACOBIAN, view(d.J, 0, (d.J.size,)), q, qd))
+    count = put_forces_of_tasks(m, d, links, time)
+    status |= stage_at(entry, (law, INWARD, d.qdd_posture, d.link_F, tau))
+    if is_compensated(run):
+        status |= follow(law, links.Lambda_inv, count, time, q, qd)
+    status |= add_springs(law, tau)
+    status |= limit_torque(law, count, time, q, qd, tau)
+    compensate_friction(law, q, qd, tau)
+    d.plans = look(m, d)
+    return count if status == DONE else REFUSED
 
 
 @kernel
@@ -163,46 +152,4 @@ def sense(controller):
         return NOT_TOUCHED
     if controller.contact.comes_first:
         return controller.d.touch
-    return _estimate(controller)
-
-
-def entries() -> tuple[int, int]:
-    """
-    Addresses of `setup_torque` and `law_torque`.
-
-    The first call compiles these kernels and those of this module, or loads them from the cache.
-
-    """
-    law = example().law
-    return law.setup_torque, law.law_torque
-
-
-@cache
-def example() -> Any:
-    """
-    Return a record CONTROLLER of a pendulum at rest, a robot with one joint.
-
-    The call compiles the kernels by running them once.
-
-    """
-    x = np.ones(1)
-    at_rest = SetPointGenerator(np.eye(4))
-    law, controller = LAW.new(), CONTROLLER.new()
-    use_method(law, Sweep(pendulum()))
-    law.m, law.d, law.run, controller.m, controller.d = (
-        one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN, M, D))
-    law.m.target_records[:], law.m.turns_with[:] = at_rest.addresses, -1
-    law.d.level_frame[:] = 1.0
-    law.model, law.clearance, law.posture = (
-        CommandModel(pendulum()).record, CLEARANCE.new(), SET_POINT.new(n=1))
-    law.gravities, law.turning, law.obstacles = NO_INTEGERS, NO_INTEGERS, NONE
-    law.observer, law.compensation = UNOBSERVED, UNCOMPENSATED
-    setup_torque(law, 0.0, x, x, x.copy())
-    law.setup_torque = entry_of(setup_torque)
-    law_torque(law, 0.0, x, x, x.copy())
-    law.law_torque = entry_of(law_torque)
-    controller.law, controller.contact = law, CONTACT.new(n=1)
-    law.kept['targets'] = at_rest  # its records must exist as long as the record
-    step(controller, x.copy())
-    sense(controller)
-    return controller
+    return estimate(controller)

@@ -20,7 +20,7 @@ from osc_ros.compile.compiled import ahead, inlined, lock, released
 from osc_ros.control.data import PLANS
 from osc_ros.control.safety.answered import ANSWER, answered_at, doubts_clock
 from osc_ros.control.safety.safety import ENDS, NEEDED, REJECTED
-from osc_ros.control.step.step import example
+from osc_ros.control.step.entries import example
 from osc_ros.loop.answering import put_answer, put_touch, put_watch
 from osc_ros.loop.velocity import undo_velocity, VELOCITY
 from osc_ros.ros.dds.rcl_plan import (

@@ -12,7 +12,7 @@ import pytest
 from judge import random_tree
 from osc_ros import Law, Robot, shipped_urdf
 from osc_ros.compile.compiled import kernel
-from osc_ros.control.step.parts import LAW, stage_at
+from osc_ros.control.step.law_record import LAW, stage_at
 from osc_ros.control.step.stages import (
     INVERSE_MASS,
     INWARD,

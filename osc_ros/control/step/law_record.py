@@ -12,8 +12,11 @@ from osc_ros.control.limits.near_rows import CLEARANCE
 from osc_ros.control.model_error.contact import CONTACT
 from osc_ros.control.model_error.disturbance import COMPENSATION
 from osc_ros.control.model_error.observer import OBSERVER
+from osc_ros.control.safety.safety import REJECTED
 from osc_ros.control.setpoint.posture import SET_POINT
 
+REFUSED = REJECTED - 1  # code if the state or the motion of the links is not finite
+INFINITE = REFUSED - 1  # code for torques that are not finite
 TURNING = 5  # number of integers for a task in `turning`
 
 LAW = Table(

@@ -1,0 +1,64 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Check: is the sample plausible? The reaction to what is wrong; a contact."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.compiled import inlined, stage
+from osc_ros.control.model_error.command_model import put_driver
+from osc_ros.control.model_error.contact import NOT_TOUCHED, touched
+from osc_ros.control.model_error.observer import observe
+from osc_ros.control.safety.causes import replaces_law, report_fault
+from osc_ros.control.safety.safety import accept, REJECTED, STOPPED, update
+from osc_ros.dynamics.algebra.vectors import assign
+
+
+@stage
+def estimate(controller):
+    """
+    Estimate the external torques at the newest state; report a contact to the supervisor.
+
+    Return a code of `osc_ros.control.model_error.contact.touched`.
+
+    """
+    law, m, d = controller.law, controller.m, controller.d
+    observe(law.observer, d.time, d.q, d.qd, d.sent_before, d.sample_effort, law.d.tau_driver)
+    found = touched(controller.contact, law.observer)
+    law.run.in_contact = found != NOT_TOUCHED
+    if found != NOT_TOUCHED:
+        report_fault(d, m.contact_watchdog, d.now)
+    return found
+
+
+@inlined
+def _sense_first(controller, law, d):
+    """Estimate the external torques, and detect a contact, before the torques of the law."""
+    for i in range(d.n):
+        d.sent_before[i] = d.sent[i] if d.has_sent else np.nan
+    if law.m.compensates:
+        assign(controller.contact.compensation, law.compensation.torque)
+        assign(d.load, law.compensation.torque)
+    put_driver(law.model, d.q, d.qd, law.d.tau_driver)
+    return estimate(controller)
+
+
+@inlined
+def check(controller, law, m, d):
+    """
+    Check a state, find the reaction, and return which torques must be sent.
+
+    REJECTED: the state is not plausible. STOPPED: torques of a reaction that is in force or has
+    just ended. 1: those of the law, which must then be computed.
+
+    """
+    d.touch = NOT_TOUCHED
+    if not accept(m, d):
+        d.has_changed = update(m, d, d.now)
+        return REJECTED
+    if controller.contact.comes_first and law.m.observes:
+        d.touch = _sense_first(controller, law, d)
+    d.has_changed = update(m, d, d.now)
+    return STOPPED if replaces_law(d) or d.stopped > 0 else 1

@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The kernels of the step, compiled, and their addresses."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from osc_ros.compile.addresses import entry_of
+from osc_ros.control.data import D, LAW_D, LAW_M, M, RUN
+from osc_ros.control.limits.near_rows import CLEARANCE
+from osc_ros.control.model_error.command_model import CommandModel
+from osc_ros.control.model_error.contact import CONTACT
+from osc_ros.control.setpoint.posture import SET_POINT
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
+from osc_ros.control.step.law_record import CONTROLLER, LAW, UNCOMPENSATED, UNOBSERVED
+from osc_ros.control.step.stages import NO_INTEGERS, NONE, use_method
+from osc_ros.control.step.step import law_torque, sense, setup_torque, step
+from osc_ros.dynamics.chain.sweep import Sweep
+from osc_ros.dynamics.trees.tree_layout import pendulum
+
+
+def entries() -> tuple[int, int]:
+    """
+    Addresses of `setup_torque` and `law_torque`.
+
+    The first call compiles these kernels and those for a controller, or loads them from the cache.
+
+    """
+    law = example().law
+    return law.setup_torque, law.law_torque
+
+
+@cache
+def example() -> Any:
+    """
+    Return a record CONTROLLER of a pendulum at rest, a robot with one joint.
+
+    The call compiles the kernels by running them once.
+
+    """
+    x = np.ones(1)
+    at_rest = SetPointGenerator(np.eye(4))
+    law, controller = LAW.new(), CONTROLLER.new()
+    use_method(law, Sweep(pendulum()))
+    law.m, law.d, law.run, controller.m, controller.d = (
+        one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN, M, D))
+    law.m.target_records[:], law.m.turns_with[:] = at_rest.addresses, -1
+    law.d.level_frame[:] = 1.0
+    law.model, law.clearance, law.posture = (
+        CommandModel(pendulum()).record, CLEARANCE.new(), SET_POINT.new(n=1))
+    law.gravities, law.turning, law.obstacles = NO_INTEGERS, NO_INTEGERS, NONE
+    law.observer, law.compensation = UNOBSERVED, UNCOMPENSATED
+    setup_torque(law, 0.0, x, x, x.copy())
+    law.setup_torque = entry_of(setup_torque)
+    law_torque(law, 0.0, x, x, x.copy())
+    law.law_torque = entry_of(law_torque)
+    controller.law, controller.contact = law, CONTACT.new(n=1)
+    law.kept['targets'] = at_rest  # its records must exist as long as the record
+    step(controller, x.copy())
+    sense(controller)
+    return controller

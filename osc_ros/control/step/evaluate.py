@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Evaluate: period, targets, set-points and gravity at a state, before the torques of a law."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.addresses import integers_at, numbers_at
+from osc_ros.compile.compiled import inlined, kernel, stage, view
+from osc_ros.control.setpoint.motion import put_targets
+from osc_ros.control.setpoint.posture import advance_posture
+from osc_ros.control.step import blend
+from osc_ros.control.step.law_memory import note_period, PAUSE
+from osc_ros.control.step.law_record import TURNING
+from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, PERIOD_CHANGE
+from osc_ros.dynamics.algebra.kinematics import put_link_axes
+from osc_ros.dynamics.algebra.vectors import assign
+
+# Largest rate of change of gravity in the model [m/s³]; a base that rotates at 2 rad/s causes it.
+GRAVITY_RATE = 20.0
+
+
+@inlined
+def advance_gravity(now, wanted, dt):
+    """Move gravity `now` (3,) towards `wanted` (3,) for dt [s]; return whether it has changed."""
+    far = 0.0
+    for i in range(3):
+        far += (wanted[i] - now[i]) * (wanted[i] - now[i])
+    if far == 0.0:
+        return False
+    far, step = np.sqrt(far), GRAVITY_RATE * max(dt, 0.0)
+    for i in range(3):
+        now[i] = wanted[i] if far <= step else now[i] + step / far * (wanted[i] - now[i])
+    return True
+
+
+@inlined
+def put_gravity(gravities, gravity):
+    """Write gravity (3,) to all copies, whose addresses are `gravities` (k,)."""
+    for i in range(len(gravities)):
+        assign(numbers_at(gravities[i], 3), gravity)
+
+
+@inlined
+def _is_slow(law, counts_unexplained, period):
+    """
+    Return whether Python must reduce gains for this period of the states [s].
+
+    Also write `counts_unexplained` to its record.
+
+    """
+    m, d = law.m, law.d
+    d.counts_unexplained = counts_unexplained
+    return (max(period, d.gain_period) > m.longest_period
+            and abs(period - d.gain_period) > PERIOD_CHANGE * period)
+
+
+@kernel
+def put_axes(d, turning, q):
+    """Write the axes of the tasks whose frames turn with other links; see `turning` of LAW."""
+    for i in range(0, len(turning), TURNING):
+        m = turning[i + 1]
+        put_link_axes(view(numbers_at(turning[i + 2], 9 * m), 0, (m, 3, 3)),
+                      integers_at(turning[i + 3], m), integers_at(turning[i + 4], m), q,
+                      view(d.task_axes[turning[i]], 0, (3, 3)))
+
+
+@stage
+def evaluate(law, time, q):
+    """
+    Update period, targets, set-points, gravity and the weight of the blend, before the ticks.
+
+    Return whether Python must reduce gains for the period of the states.
+
+    """
+    m, d, run = law.m, law.d, law.run
+    counts_unexplained = run.delay <= COUNTED_DELAY
+    period = note_period(run, time)
+    is_slow = _is_slow(law, counts_unexplained, period)
+    put_targets(m, d, time, run.speed_override)
+    put_axes(d, law.turning, q)
+    dt = time - run.tick_time
+    advance_posture(law.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
+    is_new = advance_gravity(run.gravity, run.wanted_gravity, dt if dt <= PAUSE else np.inf)
+    if is_new:
+        put_gravity(law.gravities, run.gravity)
+    if law.replaces:
+        old = law.other
+        is_slow = _is_slow(old, counts_unexplained, period) or is_slow
+        put_targets(old.m, old.d, time, run.speed_override)
+        put_axes(old.d, old.turning, q)
+        if old.posture.address != law.posture.address:
+            advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
+        if is_new:
+            put_gravity(old.gravities, run.gravity)
+        blend.advance(run, time)
+    return is_slow

@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Limit: the nearest torques within all limits; bound: their rates."""
+
+from __future__ import annotations
+
+from osc_ros.compile.compiled import stage, view
+from osc_ros.control.limits.limiter import keep, limit, near_bounds, put_near_loss
+from osc_ros.control.setpoint.motion import note_loss
+from osc_ros.control.step.law_memory import leave
+from osc_ros.control.step.law_record import stage_at
+from osc_ros.control.step.stages import INVERSE_MASS
+from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.contract.method import DONE
+
+
+@stage
+def limit_torque(law, count, time, q, qd, tau):
+    """Bring torques tau (n,) within all limits except the rates; return a status."""
+    m, d, status = law.m, law.d, DONE
+    near = near_bounds(m, d, law.clearance, law.obstacles, law.gravity, time, q, qd, tau)
+    if near >= 0 or d.is_blended:
+        status = stage_at(law.stage, (law, INVERSE_MASS, d.unit,
+                                      view(d.M_inv, 0, (d.n * d.n,)), qd))
+    if near >= 0:
+        limit(m, d, count, near, time, qd, tau)
+        if put_near_loss(d, near, d.tau_before):
+            note_loss(m, d, d.tau_before)
+    return status
+
+
+@stage
+def bound(law, time, q, qd, tau):
+    """Limit the rate of the torques tau (n,), and store the tick; return whether it is finite."""
+    is_finite = leave(law.run, law.d, time, q, qd, tau)
+    if law.replaces:
+        old = law.other.d
+        assign(old.added, law.d.added)
+        keep(old, time, tau)
+    return is_finite

@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Torques of many controllers, one after the other, by one law."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.compiled import inlined, released
+from osc_ros.control.model_error.command_model import put_driver
+from osc_ros.control.model_error.observer import observe
+from osc_ros.control.step.law_record import torque_at
+from osc_ros.control.step.places import copy_row
+
+
+@inlined
+def _observe_last(law, time, q, qd, effort, tau):
+    """Estimate the external torques at a state, with the last torques of the law."""
+    run, driver = law.run, law.d.tau_driver
+    for j in range(len(q)):
+        tau[j] = run.tick_tau[0, j] if run.ticks > 0 else np.nan
+    put_driver(law.model, q, qd, driver)
+    observe(law.observer, time, q, qd, tau, effort, driver)
+
+
+@released
+def put_torques(of_law, memory, states, tau, found, first, last):
+    """
+    Write the torques of controllers `first` to `last` - 1, with estimates of external torques.
+
+    Parameters
+    ----------
+    of_law : record LAW, (…, 3) int
+        A law that computes for one controller after the other, and `Places.spans`.
+    memory : (k, …) int
+        A row for each controller, with the numbers of these places.
+    states : tuple of (k,), (k, n), (k, n), (n,)
+        Stamps [s], positions, velocities, and NaN for each joint: no effort is measured.
+    tau : (k, n), written
+    found : (2, k) int, written
+        Result of `law_torque`, and 1 if Python must plan a target before the next state.
+    first, last : int
+
+    """
+    (law, spans), (time, q, qd, unknown) = of_law, states
+    m, d = law.m, law.d
+    for i in range(first, last):
+        copy_row(spans, memory[i], False)
+        if m.observes:
+            _observe_last(law, time[i], q[i], qd[i], unknown, tau[i])
+        found[0, i] = torque_at(law.law_torque, (law, time[i], q[i], qd[i], tau[i]))
+        found[1, i] = np.int64(d.plans)
+        copy_row(spans, memory[i], True)
