@@ -29,7 +29,7 @@ from time import perf_counter
 import numpy as np
 
 import nodes
-from nodes import CONTROLLER, EVENTS, NodesError, ON_STATE, Way
+from nodes import CONTROLLER, EVENTS, NodesError, Way
 
 RATES = 500, 1000  # rates of the joint states [Hz]
 OFTEN, SELDOM = 100.0, 1.0  # rates of the messages [Hz]
@@ -274,7 +274,7 @@ class Crew:
 def crew(rate: int, arguments: Sequence[str], priority: int, sender: Peer, work: Path,
          environment: dict[str, str]) -> Iterator[Crew]:
     """Yield a crew; SIGINT ends its controller at the end of the block."""
-    given = nodes.parameters(CONTROLLER, Way(CONTROLLER, EVENTS, ON_STATE, rate, priority))
+    given = nodes.parameters(CONTROLLER, Way(CONTROLLER, EVENTS, rate, priority))
     with ExitStack() as stack:
         controller = Peer('osc_controller', stack.enter_context(nodes.running(
             ['-m', 'osc_ros.ros.controller.controller', *given, *arguments], work, environment)))

@@ -30,7 +30,6 @@ from nodes import (
     ECHO,
     EVENTS,
     IDLE,
-    ON_STATE,
     PROFILE,
     RATES,
     RAW_ECHO,
@@ -154,7 +153,7 @@ def section(seconds: float, rates: Sequence[int] = RATES,
                 for name, (node, use, file) in CONTENDERS.items():
                     with viewer(work, environment) if use == VIEWER else nullcontext():
                         found[name].append(_turn(
-                            crews[node, file], Way(node, EVENTS, ON_STATE, rate), seconds / TURNS,
+                            crews[node, file], Way(node, EVENTS, rate), seconds / TURNS,
                             list(zip(senders, USES.get(use, ())))))
             reference = None
             for name, turns in found.items():
@@ -166,7 +165,7 @@ def section(seconds: float, rates: Sequence[int] = RATES,
         observer = Timer(WARM_UP + STARTED, lambda: threads.extend(
             observed(crews[CONTROLLER, PROFILE].processes[0], rates[-1])))
         observer.start()
-        _turn(crews[CONTROLLER, PROFILE], Way(CONTROLLER, EVENTS, ON_STATE, rates[-1]),
+        _turn(crews[CONTROLLER, PROFILE], Way(CONTROLLER, EVENTS, rates[-1]),
               STARTED + OBSERVED, [])
         observer.join()
     return Section(seconds, rows, threads, load)

@@ -39,7 +39,6 @@ ECHO, RAW_ECHO, CONTROLLER, RELAY = 'echo', 'raw echo', 'controller', 'relay'
 BUSY_ECHO, BUSY_CONTROLLER = 'busy echo', 'busy controller'  # beside a thread that runs Python
 IDLE, BUSY = 'idle', 'busy'  # load of the other core
 EVENTS, SINGLE = 'events', 'single-threaded'
-ON_STATE, ON_TIMER = 'on_state', 'on_timer'
 PRIORITY = 50  # priority under SCHED_FIFO
 FCI = 300.0  # time that Franka's interface leaves to a control loop, of each period of 1 ms [µs]
 PATIENCE = 300.0  # time until the first answer: kernels may have to be compiled [s]
@@ -66,8 +65,6 @@ class Way:
         CONTROLLER, or RELAY after the controller. BUSY_ECHO and BUSY_CONTROLLER are ECHO and
         CONTROLLER beside a thread of the same process that runs Python all the time.
     executor : str
-    update : str
-        Parameter of the controller.
     rate : int [Hz]
     priority : int
         Priority under SCHED_FIFO, with locked memory; 0: neither of them.
@@ -76,7 +73,6 @@ class Way:
 
     node: str
     executor: str
-    update: str
     rate: int
     priority: int = 0
 
@@ -139,11 +135,10 @@ class Section:
 def ways(realtime: bool) -> list[Way]:
     """Return the ways to measure, with or without SCHED_FIFO."""
     return [
-        *(Way(ECHO, executor, ON_STATE, rate) for executor in (EVENTS, SINGLE) for rate in RATES),
-        *(Way(CONTROLLER, executor, update, rate) for executor in (EVENTS, SINGLE)
-          for update in (ON_STATE, ON_TIMER) for rate in RATES),
-        Way(RELAY, EVENTS, ON_STATE, 500),
-        *(Way(CONTROLLER, EVENTS, ON_STATE, rate, PRIORITY) for rate in RATES if realtime)]
+        *(Way(node, executor, rate) for node in (ECHO, CONTROLLER) for executor in (EVENTS, SINGLE)
+          for rate in RATES),
+        Way(RELAY, EVENTS, 500),
+        *(Way(CONTROLLER, EVENTS, rate, PRIORITY) for rate in RATES if realtime)]
 
 
 def section(seconds: float, wanted: Sequence[Way] | None = None,
@@ -174,7 +169,7 @@ def section(seconds: float, wanted: Sequence[Way] | None = None,
                 at_work = Crew(stack, *crew, Path(work), environment)
                 for way in own:
                     cells += at_work.cells(way, seconds)
-                    done(f'{way.name}, {way.executor}, {way.update}, {way.rate} Hz')
+                    done(f'{way.name}, {way.executor}, {way.rate} Hz')
     return Section(seconds, cells, load, told)
 
 
@@ -286,7 +281,7 @@ def parameters(node: str, way: Way) -> list[str]:
     given = {'robot_description_file': 'panda', 'base': BASE, 'tip': TIP,
              'rate': float(way.rate)}
     if node != RELAY:
-        given |= {'update': way.update, 'startup_check': "'off'",
+        given |= {'startup_check': "'off'",
                   'realtime.priority': way.priority, 'realtime.lock_memory': way.priority > 0}
     return ['--ros-args', *(part for name, value in given.items()
                             for part in ('-p', f'{name}:={str(value).lower()}'

@@ -32,11 +32,9 @@ from nodes import (
     BUSY,
     Cell,
     CONTROLLER,
-    ECHO,
     EVENTS,
     FCI,
     IDLE,
-    ON_STATE,
     PRIORITY,
     Section,
 )
@@ -519,8 +517,7 @@ def nodes(found: Section | None) -> list[str]:
           'callback with the command that answers this state, by one clock: it includes '
           'serialization and two transfers over DDS. "Missed" counts states '
           'without a command before the next state. CPU is the share of one core used by the '
-          'process that answers (and by the relay). The latency of `on_timer` includes a '
-          "part of the controller's own period, which is not synchronized with the states.", '',
+          'process that answers (and by the relay).', '',
         'The empty callback reads the stamp, computes nothing and publishes the same number of '
         'values. "Executor" is that of the main thread: the loop of osc_controller waits for the '
         'joint states without one, and takes them as bytes.', '']
@@ -530,7 +527,7 @@ def nodes(found: Section | None) -> list[str]:
              'With a process that keeps the last core busy by counting; the nodes may run on '
              'any core:')):
         lines += [words, '', *_table(
-            ['', 'executor', 'update', 'Hz', 'p50 µs', 'p99 µs', 'p99.9 µs', 'max µs', 'missed',
+            ['', 'executor', 'Hz', 'p50 µs', 'p99 µs', 'p99.9 µs', 'max µs', 'missed',
              'CPU'], (_cell(cell) for cell in found.cells if cell.load == load)), '']
     has_it = any(cell.way.priority for cell in found.cells)
     lines += [f'Real-time settings: {said}. '
@@ -544,15 +541,15 @@ def nodes(found: Section | None) -> list[str]:
 
 def _cell(cell: Cell) -> list[str]:
     way = cell.way
-    return [way.name, way.executor, way.update if way.node != ECHO else '', f'{way.rate}',
+    return [way.name, way.executor, f'{way.rate}',
             *(f'{x:,.0f}' for x in (cell.p50, cell.p99, cell.p999, cell.longest)),
             f'{cell.missed:,} of {cell.states:,}', ' + '.join(f'{x:.0%}' for x in cell.cpu)]
 
 
 def _deadlines(cells: Sequence[Cell]) -> list[str]:
-    """Return the table of drivers and their deadlines; measured with update: on_state."""
+    """Return the table of drivers and their deadlines."""
     at = {(cell.way.rate, cell.way.priority, cell.load): cell for cell in cells
-          if (cell.way.node, cell.way.executor, cell.way.update) == (CONTROLLER, EVENTS, ON_STATE)}
+          if (cell.way.node, cell.way.executor) == (CONTROLLER, EVENTS)}
     rows = []
     for name, rate, budget, then in DEADLINES:
         for priority in sorted({priority for at_rate, priority, _ in at if at_rate == rate}):
@@ -566,7 +563,7 @@ def _deadlines(cells: Sequence[Cell]) -> list[str]:
                          _verdict(budget, *shares)])
     return [
         'Comparison with the requirements of the drivers ([drivers.md](../drivers.md)), with '
-        'the events executor and on_state:', '',
+        'the events executor:', '',
         *_table(['', 'Hz', 'within µs', 'idle: p99.9, max', 'busy: p99.9, max', 'late, idle',
                  'late, busy', 'a late command', 'suits'], rows), '',
         f'FCI leaves about {FCI:.0f} µs of each millisecond to a control loop, because the '

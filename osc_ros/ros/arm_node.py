@@ -84,10 +84,8 @@ class ArmNode(Controller):
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> ArmLoop:
         """Start the process of the loop, and open the connection to the arm."""
-        for name, accepted in (('update', 'on_state'), ('workers', 1)):
-            if found[name] != accepted:
-                raise InputError(f"parameter '{name}' is {found[name]}: osc_arm accepts "
-                                 f'{accepted}')
+        if found['workers'] != 1:
+            raise InputError(f"parameter 'workers' is {found['workers']}: must be 1 for osc_arm")
         if found['record_cycles']:
             require_place(Path(found['record_cycles']))
         start = Start(

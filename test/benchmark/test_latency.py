@@ -14,8 +14,6 @@ from nodes import (
     ECHO,
     EVENTS,
     IDLE,
-    ON_STATE,
-    ON_TIMER,
     RELAY,
     Section,
     section,
@@ -30,11 +28,11 @@ RATE = 250
 
 @pytest.mark.slow  # quick: the tests of the rows and of the page below
 @pytest.mark.ros
-@pytest.mark.parametrize('node, executor, update', [
-    (CONTROLLER, EVENTS, ON_TIMER), (ECHO, SINGLE, ON_STATE), (RELAY, EVENTS, ON_STATE)])
-def test_states_are_answered_and_the_columns_agree(node, executor, update):
+@pytest.mark.parametrize('node, executor', [
+    (CONTROLLER, EVENTS), (ECHO, SINGLE), (RELAY, EVENTS)])
+def test_states_are_answered_and_the_columns_agree(node, executor):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
-    way = Way(node, executor, update, RATE)
+    way = Way(node, executor, RATE)
     found = section(0.2, [way])
     assert sum(line.startswith(f'| {way.name} | {executor} |') for line in page.nodes(found)) == 2
     assert [(cell.way, cell.load) for cell in found.cells] == [(way, IDLE), (way, BUSY)]
@@ -52,14 +50,13 @@ def test_every_way_is_a_row_of_its_own_and_real_time_only_where_it_may_be_had():
     assert len(set(with_it)) == len(with_it) > len(without)
     assert not any(way.priority for way in without)
     for executor in (EVENTS, SINGLE):
-        for update in (ON_STATE, ON_TIMER):
-            assert {way.rate for way in without if way.node == CONTROLLER
-                    and way.executor == executor and way.update == update} == {250, 500, 1000}
+        assert {way.rate for way in without if way.node == CONTROLLER
+                and way.executor == executor} == {250, 500, 1000}
 
 
 def verdicts(*, late, missed):
     """Return {arm: verdict}, if of 5000 states `late` got late commands and `missed` got none."""
-    cells = [Cell(Way(CONTROLLER, EVENTS, ON_STATE, rate), load, 5000, 200.0, 300.0, 400.0, 900.0,
+    cells = [Cell(Way(CONTROLLER, EVENTS, rate), load, 5000, 200.0, 300.0, 400.0, 900.0,
                   missed if load == BUSY else 0, 0, late, [0.3], 50.0)
              for rate in (250, 500, 1000) for load in (IDLE, BUSY)]
     lines = page.nodes(Section(2.0, cells, (0.0, 0.0, 0.0), ['SCHED_FIFO 50']))

@@ -209,7 +209,7 @@ def test_what_does_not_fit_the_arm_is_refused_with_what_is_accepted(arm, given, 
 
 @pytest.mark.parametrize(('parameters', 'said'), [
     ({'hardware__driver_compensates': 'gravity'}, "must be 'gravity'"),
-    pytest.param({'update': 'on_timer'}, 'osc_arm accepts on_state', marks=pytest.mark.slow),
+    pytest.param({'workers': 2}, 'must be 1 for osc_arm', marks=pytest.mark.slow),
 ], ids=lambda given: next(iter(given)) if isinstance(given, dict) else '')
 def test_refused_configuration_leaves_nothing_behind_and_can_be_corrected(spin, parameters, said):
     rig = Rig(spin, **parameters)
@@ -217,7 +217,7 @@ def test_refused_configuration_leaves_nothing_behind_and_can_be_corrected(spin, 
     assert spin.said(said)
     assert not list(loops())
     rig.node.set_parameters(given(**{name: ARM.get(name, default) for name, default in (
-        ('hardware__driver_compensates', 'none'), ('update', 'on_state'))
+        ('hardware__driver_compensates', 'none'), ('workers', 1))
         if name in parameters}))
     assert rig.node.trigger_configure() == SUCCESS
 

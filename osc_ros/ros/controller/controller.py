@@ -39,7 +39,7 @@ from osc_ros.ros.controller.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.ros.controller.records import Records
 from osc_ros.ros.controller.targets import Targets
 from osc_ros.ros.dds.compiled_answers import compile_kernels
-from osc_ros.ros.dds.ros_loop import Loop, Timing
+from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages.commands import CommandOutput
 from osc_ros.ros.messages.compilation_report import CompilationReport
 from osc_ros.ros.messages.frames import Frames
@@ -262,8 +262,7 @@ class Controller(ManagedNode):
         return Loop(self, law, supervision(found, law.robot, law.settings.limits),
                     CommandOutput(self._commands,
                                   robot_parameters.command_order(found, law.robot)),
-                    Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
-                    found[FROM.name], self._handlers())
+                    self._period, found['velocity'], found[FROM.name], self._handlers())
 
     def _make_claims(self, is_coming: bool) -> Any:
         """Return the claims, which decide which of several controllers may be active."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import current_thread, get_native_id, RLock, Thread
 from time import perf_counter
 from time import time as wall_time
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,19 +61,6 @@ AGED = 8  # the age of every AGED-th state is measured
 NOT_COMPILED = -1  # instead of a reason of `CompiledAnswers.run`: Python answers the next state
 
 
-class Timing(NamedTuple):
-    """
-    Expected time between states [s], and whether a timer computes the commands.
-
-    A timer computes a command from the newest state in each period. Without a timer, each state is
-    answered when it arrives.
-
-    """
-
-    period: float
-    on_timer: bool
-
-
 class Loop:
     """
     Connection of an engine to the topic of joint states and the topic of commands.
@@ -99,7 +86,8 @@ class Loop:
     law : Law
     supervision : Supervision
     output : CommandOutput
-    timing : Timing
+    period : float
+        Expected time between states [s].
     velocity, states_from : str, iterable of str
         Source of the velocities, see `StateInput`; nodes whose joint states are used, see
         `StatePublishers`.
@@ -109,10 +97,10 @@ class Loop:
     """
 
     def __init__(self, owner: Node, law: Law, supervision: Supervision,
-                 output: commands.CommandOutput, timing: Timing, velocity: str,
+                 output: commands.CommandOutput, period: float, velocity: str,
                  states_from: Iterable[str], handlers: Mapping[str, Callable[..., None]]) -> None:
-        self._timing = timing
-        self.engine = Engine(law, supervision, timing.period, self._publish, self._post)
+        self._period = period
+        self.engine = Engine(law, supervision, period, self._publish, self._post)
         self._owner, self._output = owner, output
         self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
@@ -128,7 +116,6 @@ class Loop:
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
         self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
         self._aged = 0  # number of states whose age may be measured
-        self._newest: tuple[Any, ...] | None = None  # state that the engine has not got yet
         self._came = 0.0  # time at which the newest message arrived; 0 before the first one
         # A queue, because another thread must not call the owner's executor. Its length is
         # bounded, because the owner's thread may be blocked.
@@ -138,8 +125,8 @@ class Loop:
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._calls = self._new_calls()
-        self._compiled = None if self._calls is None or timing.on_timer else CompiledAnswers(
-            self._calls, output.order, timing.period)
+        self._compiled = None if self._calls is None else CompiledAnswers(
+            self._calls, output.order, period)
         self._is_open = True
         self._threads = [Thread(target=self._spin, name='control loop', daemon=True)]
         if self._compiled is not None:
@@ -400,23 +387,16 @@ class Loop:
         self._posted.append((event, arguments))
 
     def _spin(self) -> None:
-        """
-        Pass each state to the engine when it comes; regularly let the engine check the watchdogs.
-
-        With a timer, let the engine compute a command from the newest state in each
-        period.
-
-        """
+        """Pass each state to the engine when it comes; regularly let it check the watchdogs."""
         _show_name()
-        period = self._timing.period
-        watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
-        watch_at, update_at = watched + watch_period, watched if self._timing.on_timer else np.inf
+        watch_period, watched = min(WATCH_PERIOD, self._period), perf_counter()
+        watch_at = watched + watch_period
         with self._inbox.opened():
             while self._is_open and self._owner.context.ok():
                 why = self._serve(watch_at)
                 data = None
                 if why == NOT_COMPILED:
-                    self._inbox.wait(min(watch_at, update_at) - perf_counter())
+                    self._inbox.wait(watch_at - perf_counter())
                     data = self._inbox.take() if self._calls is None else self._calls.take()
                 elif why == UNREAD and self._calls is not None:
                     data = self._calls.message()
@@ -431,11 +411,8 @@ class Loop:
                 now = perf_counter()
                 if why == LEFT:  # compiled code has just checked for a reaction
                     watched, watch_at = now, now + watch_period
-                if now >= update_at:
-                    self._call(self._update)
-                    update_at = max(update_at + period, now)
                 if now >= watch_at:
-                    self._call(self._watch)
+                    self._call(self.engine.watch, WATCH_PERIOD)
                     watched, watch_at = now, now + watch_period
 
     def _serve(self, until: float) -> int:
@@ -547,31 +524,16 @@ class Loop:
         acted = engine.acts
         if not acted:  # before the update: another thread checks whether there are enough states
             engine.rest.add(q, efforts)
-        self._newest = time, q, qd, states.stamp, arrived, efforts
-        if not (acted and self._timing.on_timer):
-            self._update()
+        if not engine.update(time, q, qd, states.stamp, arrived, efforts):
+            self._reader.reject()
+        elif acted:
+            self._add_age(time, perf_counter() - arrived)
 
     def _add_age(self, time: float, since: float) -> None:
         """Record the age of every AGED-th state, which arrived `since` [s] ago."""
         self._aged += 1
         if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
             self.engine.counts.ages.add(wall_time() - since - time)
-
-    def _update(self) -> None:
-        """Pass the newest joint state to the engine, unless the engine already has it."""
-        newest, self._newest, acted = self._newest, None, self.engine.acts
-        if newest is None:
-            return
-        if not self.engine.update(*newest):
-            self._reader.reject()
-        elif acted:
-            self._add_age(newest[0], perf_counter() - newest[4])
-
-    def _watch(self) -> None:
-        """Let the engine send the supervisor's command if no joint state arrives in time."""
-        # with a timer, each period has one state, at any time within it
-        period = 2.0 * self._timing.period if self._timing.on_timer else 0.0
-        self.engine.watch(max(WATCH_PERIOD, period))
 
     def _publish(self, tau: Array, stamp: Stamp | None) -> None:
         """

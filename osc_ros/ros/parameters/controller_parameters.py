@@ -184,10 +184,6 @@ _START = (
           upper=20000.0, when='joint states do not come 500 times a second'),
     VELOCITY,
     FROM,
-    Entry('update', 'on_state', 'When the torque is computed: on_state, when a joint state '
-          'arrives; on_timer, at `rate`, from the newest joint state: those between are not '
-          'checked, and two periods must be shorter than `state_timeout`',
-          choices=('on_state', 'on_timer')),
     Entry('realtime.priority', 0, 'SCHED_FIFO priority of all threads of the process; 0: normal '
           'scheduling', lower=0, upper=99, fixed=True),
     Entry('realtime.lock_memory', False, 'Lock all memory of the process into RAM', fixed=True),

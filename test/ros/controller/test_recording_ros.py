@@ -339,7 +339,7 @@ def test_arm_in_the_process_of_the_loop_has_a_black_box(spin, tmp_path, monkeypa
     (folder,) = files_in(tmp_path)
     run = Replay(loaded_bag(folder).run_of()).compute()
     assert run.is_identical
-    assert run.commands > 100
+    assert run.commands > 10  # as many as there are in 0.3 s
     assert any(FREQUENCY in one.text for one in run.events)
 
 

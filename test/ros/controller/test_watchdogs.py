@@ -289,13 +289,6 @@ def test_arm_is_activated_again_while_it_is_being_stopped(spin):
     assert rig.controller._active and not rig.controller._ending
 
 
-def test_update_on_a_timer_answers_the_last_state_once(spin):
-    rig = Rig(spin, update='on_timer', rate=100.0).activate()
-    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
-    labels = [one.layout.dim[0].label for one in rig.hardware.commands]
-    assert len(labels) == len(set(labels))
-
-
 def test_target_of_a_path_is_stale_only_after_its_end(spin):
     rig = Watched(spin, 'stale_target', target_timeout=5.0)
     pose = PoseStamped()
