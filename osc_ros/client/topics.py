@@ -38,7 +38,7 @@ from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, Services, START
 from osc_ros.collision.obstacles import changed_obstacles, Obstacle
 from osc_ros.control.accepted import checked_override
-from osc_ros.control.goals import TOO_SHORT
+from osc_ros.control.law import TOO_SHORT
 from osc_ros.control.limits.attached import require_moving
 from osc_ros.control.reasons import KEY, Reason, TITLES, UNEXPLAINED, watchdog_reason
 from osc_ros.control.safety.sample import continuous_joints

@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.compiled_law import CompiledLaw
-from osc_ros.control.model_error.friction import FrictionInForce
+from osc_ros.control.data import OF_BLEND
+from osc_ros.control.model_error.friction import duration_of_change
 from osc_ros.control.setpoint.posture import PostureSetPoint
-from osc_ros.control.step.blend import Blend
+from osc_ros.dynamics.algebra.fade import CHANGE_RATE
 
 Array = NDArray[np.float64]
 
+HURRIED = 0.1  # least duration of a blend for whose end another change of settings waits [s]
 LOADING = 0.5  # least time for a change of the payload [s/kg]
 SETTLING = 1.0  # time after a blend in which bounds still change the torques slowly [s]
 
@@ -38,7 +40,6 @@ class SetupBlending:
         The setup that the setup in force replaces; None if no change is in progress.
     posture : PostureSetPoint
         Set-point of the replaced setup.
-    friction : FrictionInForce
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class SetupBlending:
     """
 
     def __init__(self, run: Any) -> None:
-        self._run, self.friction, self._blend = run, FrictionInForce(run), Blend(run)
+        self._run = run
         self.replaced: CompiledLaw | None = None
         self.posture: PostureSetPoint
 
@@ -70,11 +71,11 @@ class SetupBlending:
         if self.replaced is not None and self.replaced.space is not setup.space:
             self.replaced.space.close()
         self.replaced = None
-        self._blend.end()
+        self._run.clear(one.name for one in OF_BLEND)
 
     def end_if_over(self, setup: CompiledLaw) -> None:
         """End the blend if the old settings have weight 0; then only `setup` computes torques."""
-        if self.replaced is not None and self._blend.weight == 0.0:
+        if self.replaced is not None and self._run.blend_weight == 0.0:
             self.end(setup)
 
     @property
@@ -83,9 +84,20 @@ class SetupBlending:
         return float(self._run.blend_duration - self._run.blend_age)
 
     def hurry(self, setup: CompiledLaw) -> None:
-        """Shorten the blend to `setup`, because another change waits; a load stays gradual."""
-        if not self._run.blends_load:
-            self._blend.hurry(setup.settings.limits.effort)
+        """
+        Shorten the blend to `setup`, because another change waits; a load stays gradual.
+
+        It lasts HURRIED, or as long as the present difference of the torques needs.
+
+        """
+        run = self._run
+        if run.blends_load or run.blend_weight == 0.0:
+            return
+        found = _duration(run.tau_difference / run.blend_weight, setup.settings.limits.effort,
+                          HURRIED)
+        if found < run.blend_duration:
+            run.blend_age *= found / run.blend_duration
+            run.blend_duration = found
 
     def begin(self, old: CompiledLaw, posture: PostureSetPoint, new: CompiledLaw, time: float,
               q: Array, qd: Array, tau: Array, carried: Array) -> None:
@@ -98,9 +110,6 @@ class SetupBlending:
 
         """
         difference, settings = np.empty(len(tau)), new.settings
-        old.take_least_inertia(new)  # a new friction compensation acts on both setups
-        self.friction.begin(time, settings.friction, settings.limits.effort,
-                            np.asarray(new.robot.velocity_limits), settings.blend_time)
         for setup in old, new:
             setup.set_blended(True)
         if new.torque(time, q, qd, difference) < 0:
@@ -109,11 +118,31 @@ class SetupBlending:
         self.replace(old, posture, new)
         difference = tau - difference
         new.limiter.add(difference)
-        loads = LOADING * abs(new.robot.payload_mass - old.robot.payload_mass)
-        self._blend.begin(time, difference, settings.limits.effort,
-                          max(settings.blend_time, loads))
-        run = self._run
+        effort, run = settings.limits.effort, self._run
+        least = max(settings.blend_time,
+                    LOADING * abs(new.robot.payload_mass - old.robot.payload_mass),
+                    duration_of_change(old.settings.friction, settings.friction, effort,
+                                       np.asarray(new.robot.velocity_limits)))
+        begin_blend(run, time, difference, effort, least)
         run.tau_carried[:], run.blended_driver[:] = carried, new.driver_torque
         run.blends_load = new.robot is not old.robot
         for setup in old, new:
             setup.limiter.change_gently(self.left + SETTLING)
+
+
+def begin_blend(run: Any, time: float, difference: Array, limits: Array, least: float) -> None:
+    """Give the replaced setup the weight 1 at a time [s]; for the other arguments see below."""
+    run.blend_duration = _duration(difference, limits, least)
+    run.tau_difference[:], run.blend_time = difference, time
+    run.blend_age, run.blend_weight = 0.0, 1.0
+
+
+def _duration(difference: Array, limits: Array, least: float) -> float:
+    """
+    Duration of a blend [s]: the least one, or longer for a large difference (n,) of the torques.
+
+    The largest 2 |difference| / (CHANGE_RATE · limit) of all joints: then a constant difference
+    changes by at most 3/4 CHANGE_RATE · limit per second. Limits may be infinite.
+
+    """
+    return max(least, 2.0 * float((np.abs(difference) / limits).max()) / CHANGE_RATE)

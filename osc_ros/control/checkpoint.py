@@ -49,7 +49,7 @@ class Checkpoint(NamedTuple):
     values : dict
         Attributes of the engine, see `osc_ros.loop.engine.VALUES`.
     remembered : tuple
-        See `ControlCycle.remembered`.
+        See `Law.remembered`.
     sizes : (k,) int
         Sizes of the arrays of `Engine.state_arrays`.
     row : (m,) int

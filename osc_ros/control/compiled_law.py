@@ -21,7 +21,7 @@ from osc_ros.control.limits.limits import payload_ratio
 from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.disturbance import Disturbance
-from osc_ros.control.model_error.friction import Friction, FrictionInForce, least_inertia
+from osc_ros.control.model_error.friction import least_inertia
 from osc_ros.control.setpoint.joint_motion import JointMotion
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
@@ -141,6 +141,9 @@ class CompiledLaw:
                                  settings.damping.high)
         self.m.has_force = any('force' in task.axes for task in settings.tasks)
         self._put_least_inertia(before, precomputed)
+        if (friction := settings.friction) is not None:
+            self.m.compensates_friction, self.m.sliding = True, friction.velocity
+            self.m.friction[:] = friction.coulomb, friction.viscous
         self.unmodelled = found = self._unmodelled(before, precomputed)
         self.m.observes = found is not None
         self.m.compensates = found is not None and found.compensation is not None
@@ -256,11 +259,6 @@ class CompiledLaw:
         """Least inertia (n,) of each joint, see `friction.least_inertia`; None: not computed."""
         return self.d.least_inertia.copy() if self.d.least_inertia.any() else None
 
-    def take_least_inertia(self, other: CompiledLaw) -> None:
-        """Copy the least inertia of another setup if this one has none."""
-        if self.least_inertia is None:
-            self.d.least_inertia[:] = other.d.least_inertia
-
     @property
     def precomputed(self) -> Precomputed:
         """Results that another `CompiledLaw` of the same robot and settings can use."""
@@ -333,7 +331,6 @@ class CompiledLaw:
                 level.generator.add(STOP, -np.inf)
         self.limiter.clearance.forget()
         if before is not None:
-            self.take_least_inertia(before)  # the previous friction compensation fades out
             self.limiter.go_on_from(before.limiter)
             self._take_tool(before)
 
@@ -515,16 +512,14 @@ class CompiledLaw:
 
     def rehearse(self, q: Array) -> None:
         """Run the steps of a tick once, to compile their kernels."""
-        rest, run, own = self._rest, RUN.new(n=self.robot.n), self.record.run
-        self.record.run = run
-        friction = FrictionInForce(run)
-        friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
+        rest, own, kept = self._rest, self.record.run, self.m.compensates_friction
+        self.record.run = RUN.new(n=self.robot.n)
         self.space.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
         self.limiter.add(rest)
         if not self.has_kernel:  # to compile the functions for friction, too
-            friction.set(Friction(rest, rest))
+            self.m.compensates_friction = True
         self.torque(0.0, q, rest, rest.copy())
-        self.record.run = own
+        self.record.run, self.m.compensates_friction = own, kept
         self.reference.forget()
         self.limiter.forget()
         self.inverse_dynamics(q, rest, rest)

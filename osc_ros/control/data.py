@@ -301,7 +301,7 @@ D = Table(
         Slot('driving', ('n',), 'N·m, N', 'torque that drives the model in one step'),
         Slot('room_rows', (16, 'n'), '', 'memory for vectors')))
 
-# Blend of the torques of two laws, while one replaces the other; `Blend.end` sets it to zero.
+# Blend of the torques of two laws, while one replaces the other; its end sets it to zero.
 OF_BLEND = (
     Slot('blend_weight', (), '', 'share of the replaced law, 1 to 0; 0: there is none'),
     Slot('blend_time', (), 's', 'stamp of the last tick of the blend'),
@@ -334,19 +334,6 @@ RUN = Table(
     Slot('in_contact', (), '', 'whether a contact is known: the compensation then does '
          'not grow', bool),
     Slot('speed_override', (), '', 'factor on the speed of all motions, 0 to 1'),
-    # friction in force
-    Slot('friction', (2, 'n'), FRICTION, 'dry and viscous friction in force'),
-    Slot('friction_begin', (2, 'n'), FRICTION, '`friction` when its change '
-         'began'),
-    Slot('friction_end', (2, 'n'), FRICTION, '`friction` after its change'),
-    Slot('sliding', (), 'rad/s, m/s', 'width of the transition between the directions'),
-    Slot('sliding_begin', (), 'rad/s, m/s', '`sliding` when its change began'),
-    Slot('sliding_end', (), 'rad/s, m/s', '`sliding` after its change'),
-    Slot('keeps_friction', (), '', 'whether friction is compensated after the change', bool),
-    Slot('friction_changes', (), '', 'whether the friction changes', bool),
-    Slot('friction_time', (), 's', 'time of the last tick of the change'),
-    Slot('friction_age', (), 's', 'how long the friction has changed'),
-    Slot('friction_duration', (), 's', 'how long it will change'),
     *OF_BLEND)
 
 # Of each law that is compiled for one choice of settings.
@@ -363,6 +350,9 @@ LAW_M = Table(
          '`bandwidth.stretch`'),
     Slot('observes', (), '', 'whether external torques are estimated', bool),
     Slot('compensates', (), '', 'whether model errors are compensated', bool),
+    Slot('compensates_friction', (), '', 'whether friction is compensated', bool),
+    Slot('friction', (2, 'n'), FRICTION, 'dry and viscous friction that is compensated'),
+    Slot('sliding', (), 'rad/s, m/s', 'width of the transition between the directions'),
     # tasks
     *LEVELS_M,
     Slot('task_kind', ('k',), '', 'kind of each task, as an index in `KINDS`', int),

@@ -1,37 +1,79 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The law for users: construction, changes of robot, settings and gravity, diagnosis."""
+"""
+A law: joint states in, joint torques out; commands to it, and changes of its settings.
+
+`control/step/step.py` shows how a torque is computed. This class has what people do with a law.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.collision.obstacles import Obstacles
+from osc_ros.control import joint_drive
+from osc_ros.control.accepted import bounded_twist, checked_override, require_seconds, require_unit
+from osc_ros.control.blending import SetupBlending
 from osc_ros.control.checkpoint import LawRecipe
 from osc_ros.control.compiled_law import CompiledLaw, NOTHING_KNOWN, Precomputed
-from osc_ros.control.goals import CommandedCycle
+from osc_ros.control.data import RUN
+from osc_ros.control.disturbance_compensation import Report
+from osc_ros.control.joint_drive import JointDrive, motion_bounds
 from osc_ros.control.limits.holding import (
     require_gradual,
     require_gravity,
     require_holding,
     require_strength,
 )
+from osc_ros.control.limits.limiter import Limiter
+from osc_ros.control.limits.limits import LOWER, UPPER
 from osc_ros.control.limits.load import Weight
+from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.model_error.observer import ExternalForce
 from osc_ros.control.setpoint import joint_motion
-from osc_ros.control.setpoint.set_point_generator import rehearse, SetPointGenerator
+from osc_ros.control.setpoint.arrival import JointApproach
+from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, Entry, JOINING, LEAD
+from osc_ros.control.setpoint.joint_motion import (
+    joint_path,
+    JointMotion,
+    require_within,
+    SHORTEST,
+    slowed_to_effort,
+)
+from osc_ros.control.setpoint.level import Level
+from osc_ros.control.setpoint.posture import goal_positions, nearest_turn, PostureSetPoint
+from osc_ros.control.setpoint.set_point_generator import (
+    Motion,
+    rehearse,
+    SetPointGenerator,
+    STOP,
+    TwistGoal,
+)
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal, require_rigid
+from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.settings import Settings
-from osc_ros.control.step.law_memory import PAUSE
+from osc_ros.control.step.law_memory import LawMemory, PAUSE
+from osc_ros.control.step.law_record import CONTROLLER, INFINITE, REFUSED
 from osc_ros.control.step.places import Copies, load, Places
+from osc_ros.control.step.step import law_torque
 from osc_ros.control.tasks import impedance
 from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.free import REFUSAL
 from osc_ros.control.tasks.freedoms import require_single_freedoms
-from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.control.tasks.impedance import Impedance
+from osc_ros.control.tasks.kind import Kind
+from osc_ros.control.tasks.task import AXIS_NAMES, NO_ROTATION, pose, Target, Task
+from osc_ros.dynamics.algebra.arrays import finite_array, kernel_array
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.dynamics.algebra.task_inertia import task_inertia
+from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.dynamics.priority.priority import Priorities
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
@@ -39,9 +81,15 @@ Array = NDArray[np.float64]
 
 STANDARD_GRAVITY = 9.81  # [m/s²]
 MOST = 32  # largest number of tasks in a `LawRecipe`
+_FLOAT64 = np.dtype(np.float64)
+STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
+SLOWEST = 1e-4  # least speed of a motion of the joints [rad/s, m/s]
+TOO_FAST = 2.0  # a speed of more times the limit is likely in another unit
+TOO_SHORT = 'the motion takes at least'  # an error of `follow_joints`
+LONGEST = 1e6  # longest accepted duration of a motion of the joints [s]
 
 
-class Law(CommandedCycle):
+class Law:
     """
     Operational-space control law of an arm, for its tip and for other links.
 
@@ -59,6 +107,17 @@ class Law(CommandedCycle):
     also in directions in which a task is singular. After `hold` the arm holds its present pose.
     Attributes describe the last tick: `pose`, `twist`, `error`, `u`, `F`, `target` of the first
     task, `saturated` of the joints.
+
+    A command takes effect at the next tick. Before `hold` or the first tick the position of the
+    arm is unknown, and commands raise. While a change of settings waits (`waits`), commands are
+    checked for these settings; those that the present settings cannot execute wait, too. If one of
+    them turns out to be impossible, `plan` raises.
+
+    Attributes
+    ----------
+    controller : record
+        CONTROLLER of `osc_ros.control.step.law_record`; `law` is that of the setup in force. An
+        engine adds its supervisor.
 
     Parameters
     ----------
@@ -89,7 +148,7 @@ class Law(CommandedCycle):
         self._method, self._workers = method, workers
         self._weight: tuple[Robot, Weight] | None = None  # of the robot in force
         q = np.clip(np.zeros(robot.n), *robot.position_limits.T)
-        super().__init__(CompiledLaw(robot, settings.with_limits_of(robot), method, workers), q)
+        self._begin(CompiledLaw(robot, settings.with_limits_of(robot), method, workers), q)
         self.hold(q)
         self._rehearse()
         self._is_placed = False  # until `hold` or the first tick
@@ -130,7 +189,7 @@ class Law(CommandedCycle):
         for (settings, robot, precomputed), own in zip(recipe.setups, recipe.guides):
             setup = CompiledLaw(robot, settings, recipe.method, 1, before, precomputed)
             if before is None:
-                CommandedCycle.__init__(law, setup, np.zeros(robot.n))
+                law._begin(setup, np.zeros(robot.n))
             else:  # like `_take_over`
                 setup.start(np.zeros(robot.n))
                 is_same = settings.leader == before.settings.leader
@@ -158,6 +217,1143 @@ class Law(CommandedCycle):
     def __reduce__(self) -> tuple[object, ...]:
         """Raise InputError, because a pickle would have addresses of this law's memory."""
         raise InputError('a law cannot be pickled: use law.copied() or copy.deepcopy(law)')
+
+    # a tick
+
+    def _begin(self, setup: CompiledLaw, q: Array) -> None:
+        """Hold q (n,) with a setup."""
+        robot = setup.robot
+        self._rest = np.zeros(robot.n)
+        self.controller = CONTROLLER.new()
+        self._waiting: CompiledLaw | None = None  # accepted during a blend, not yet in force
+        # commands that wait with it: kind, task, start, name of the method, arguments
+        self._deferred: list[tuple[str, str | None, float, str, tuple[Any, ...]]] = []
+        setup.start(q)
+        self._run = RUN.new(n=robot.n)
+        self._blending, self._compensation = SetupBlending(self._run), self._rest
+        self._observed = -math.inf
+        self._posture = PostureSetPoint(robot, q)
+        self._leaving = PostureSetPoint(robot, q)  # of replaced settings with another leader
+        self._is_placed = False  # becomes true in `hold`
+        self._memory = LawMemory(self._run, robot.gravity)
+        self._memory.hold(q)
+        setup.join(self._run, self._posture)
+        self._use_now(setup)
+
+    def _use_now(self, setup: CompiledLaw) -> None:
+        self._setup, self.controller.law = setup, setup.record
+
+    @property
+    def robot(self) -> Robot:
+        """The robot of the last change; see `waits`."""
+        return self._latest.robot
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the last change; `limits` are never None; see `waits`."""
+        return self._latest.settings
+
+    @property
+    def setup(self) -> CompiledLaw:
+        """The `CompiledLaw` in force: the law for the present robot and settings."""
+        return self._setup
+
+    @property
+    def _latest(self) -> CompiledLaw:
+        return self._waiting or self._setup
+
+    @property
+    def waits(self) -> bool:
+        """Whether the last change is not yet in force, because the one before is in progress."""
+        return self._waiting is not None
+
+    @property
+    def is_blending(self) -> bool:
+        """Whether a change of settings is in progress."""
+        return self._blending.replaced is not None
+
+    @property
+    def obstacles(self) -> Obstacles:
+        """
+        Obstacles by name, from which the links keep clear if the settings have a clearance.
+
+        >>> law.obstacles['box'] = Obstacle.at('box', (0.2, 0.2, 0.4), (0.5, 0.0, 0.2))
+        ... # doctest: +SKIP
+        >>> del law.obstacles['box']                                # doctest: +SKIP
+
+        """
+        return self._setup.limiter.clearance.obstacles
+
+    @property
+    def is_settled(self) -> bool:
+        """
+        Whether no change of settings is in progress or waits, and torques need no Python.
+
+        Torques need Python if the chosen method of the dynamics is not compiled.
+
+        """
+        return not self.is_blending and self._setup.has_kernel
+
+    @property
+    def space(self) -> OperationalSpace:
+        """Dynamics of the robot at the links of the tasks."""
+        return self._setup.space
+
+    @property
+    def command_model(self) -> CommandModel:
+        """Model of robot and driver in force, which computes torques for joint accelerations."""
+        return self._setup.command_model
+
+    @property
+    def levels(self) -> dict[str, Level]:
+        """State of the tasks by name, highest priority first."""
+        return {level.task.name: level for level in self._setup.levels}
+
+    @property
+    def priorities(self) -> Priorities:
+        """Result of the last tick for every task: forces, conditioning, lost directions."""
+        return self._setup.solver
+
+    @property
+    def limiter(self) -> Limiter:
+        """Result of the limits at the last tick: joints at a limit, remaining task shares."""
+        return self._setup.limiter
+
+    @property
+    def has_ticked(self) -> bool:
+        """Whether there was a tick since the last `hold`."""
+        return bool(self._run.ticks > 0)
+
+    @property
+    def period(self) -> float:
+        """Mean time between the last states [s]; 0 before the second state."""
+        return float(self._run.mean_period)
+
+    @property
+    def delay(self) -> float:
+        """Delay from the stamp of a state to its torque [periods]; it bounds the gains."""
+        return float(self._run.delay)
+
+    @delay.setter
+    def delay(self, delay: float) -> None:
+        self._run.delay = delay
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether the caller knows of a contact; while True, the compensation does not grow."""
+        return bool(self._run.in_contact)
+
+    @in_contact.setter
+    def in_contact(self, in_contact: bool) -> None:
+        self._run.in_contact = in_contact
+
+    @property
+    def speed_override(self) -> float:
+        """
+        Speed of all motions relative to their own, 0 to 100 [%]; 0: the set-points stand.
+
+        Every set-point (poses, paths, chunks, streams, twists, joints, posture) moves along its
+        motion in slower time, so the way stays the same. A change takes effect smoothly, also a
+        second one before the first has ended. It lasts, also beyond `hold`. A stop is as short as
+        at 100 %; targets without limits jump as at 100 %. InputError for another number.
+
+        """
+        return 100.0 * float(self._run.speed_override)
+
+    @speed_override.setter
+    def speed_override(self, percent: float) -> None:
+        self._run.speed_override = 0.01 * checked_override(percent)
+
+    def lasts(self, duration: float) -> float:
+        """Duration [s] of a motion that takes `duration` [s] at full speed; inf at 0 %."""
+        speed = float(self._run.speed_override)
+        return duration / speed if speed > 0.0 else math.inf if duration > 0.0 else 0.0
+
+    @property
+    def left(self) -> float:
+        """Duration of the rest of the paths and joint motions in progress, at full speed [s]."""
+        return max([*(generator.left for generator in self.generators), self._posture.left])
+
+    @property
+    def posture(self) -> Array:
+        """Goal (n,) of the posture, or of the joints during a joint drive."""
+        return self._posture.wanted
+
+    @property
+    def joints(self) -> PostureSetPoint:
+        """Set-point of the joints; only to be read."""
+        return self._posture
+
+    @property
+    def saturated(self) -> NDArray[np.bool_]:
+        """Whether each joint's torque was at its limit at the last tick (n,)."""
+        return self._setup.limiter.saturated
+
+    @property
+    def friction_torque(self) -> Array:
+        """Friction compensation (n,) of the last tick [N·m]."""
+        return self._setup.friction_torque.copy()
+
+    @property
+    def external(self) -> ExternalForce | None:
+        """External torques and wrench; None without `Settings.observation` or `disturbance`."""
+        found = self._setup.unmodelled
+        return None if found is None else found.external
+
+    @property
+    def compensation(self) -> Array:
+        """Compensation (n,) of model errors at the last tick [N·m]."""
+        return self._compensation
+
+    @property
+    def compensates(self) -> bool:
+        """Whether torques depend on the estimate of external torques."""
+        return (self._compensation is not self._rest
+                or self._setup.settings.compensated is not None)
+
+    def external_report(self) -> Report | None:
+        """Return copies of `external` and `compensation`; None without an observer."""
+        found = self._setup.unmodelled
+        return None if found is None else found.report()
+
+    @property
+    def pose(self) -> Array:
+        """Pose (4, 4) of the first task's link."""
+        return self._setup.levels[0].pose.copy()
+
+    @property
+    def twist(self) -> Array:
+        """Twist (6,) of the first task's link, base axes [rad/s, m/s]."""
+        return self._setup.levels[0].twist.copy()
+
+    @property
+    def target(self) -> Target:
+        """Target of the first task."""
+        return self._setup.levels[0].target
+
+    @property
+    def error(self) -> Array:
+        """Pose error (6,) of the first task, base axes [rad, m]; 0 in a joint drive."""
+        if self._setup.settings.joints is not None:  # the set-point of the tip does not lead
+            return np.zeros(6)
+        return self._setup.levels[0].error.copy()
+
+    @property
+    def u(self) -> Array:
+        """Commanded acceleration (6,) of the first task, base axes [rad/s², m/s²]."""
+        return self._setup.levels[0].u.copy()
+
+    @property
+    def F(self) -> Array:
+        """Force (6,) of the first task, base axes [N·m, N]."""
+        return self._setup.solver.forces[:6].copy()
+
+    def hold(self, q: ArrayLike) -> None:
+        """
+        Set all targets and the posture to those at q (n,), and drop all motions.
+
+        The estimate and the compensation of external torques are reset.
+
+        Raises
+        ------
+        InputError
+            Not n finite numbers.
+
+        """
+        self.hold_at(q)
+        if self._setup.unmodelled is not None:
+            self._setup.unmodelled.forget()
+        self._note_compensation(self._rest)
+
+    def begin_with(self, missing: ArrayLike | None) -> None:
+        """
+        Start the compensation, if there is one, from a known torque; call it after `hold`.
+
+        Parameters
+        ----------
+        missing : (n,), optional [N·m, N]
+            Torque that holds the arm at rest, minus that of the model; None: unknown.
+
+        Raises
+        ------
+        InputError
+            Not n finite numbers.
+
+        """
+        if (missing is not None and self._setup.unmodelled is not None
+                and self._setup.settings.compensated is not None):
+            self._setup.unmodelled.begin_with(
+                finite_array('missing', missing, self._rest.shape))
+            self._note_compensation(self._setup.unmodelled.torque)
+
+    def hold_at(self, q: ArrayLike) -> None:
+        """
+        Like `hold`, but keep the estimate and the compensation of external torques.
+
+        Raises
+        ------
+        InputError
+            Not n finite numbers.
+
+        """
+        here = finite_array('q', q, self._rest.shape).copy()
+        self._replace_by_waiting()
+        self._deferred = []
+        setup = self._setup
+        self._blending.end(setup)
+        setup.set_gravity(self._memory.gravity)
+        self._is_placed = True
+        self._memory.hold(here)
+        self._posture.hold(here)
+        poses = setup.poses(here)
+        for level, i in zip(setup.levels, setup.at):
+            level.hold(poses[i])
+        setup.limiter.forget()
+        setup.limiter.clearance.forget()
+        setup.reference.forget()
+        if setup.guidance is not None:
+            setup.guidance.forget()
+        setup.friction_torque[:] = 0.0
+
+    def rejoin(self, q: Array) -> None:
+        """
+        Continue the motions of the targets from the poses of the links at q (n,).
+
+        A joint drive holds q.
+
+        """
+        self._replace_by_waiting()
+        setup = self._setup
+        if setup.settings.joints is not None:
+            self._posture.hold(q)
+        poses = setup.poses(q)
+        for level, i in zip(setup.levels, setup.at):
+            level.rejoin(poses[i])
+
+    def observe(self, time: float, q: Array, qd: Array, tau: Array | None = None,
+                effort: Array | None = None) -> None:
+        """
+        Advance the estimate of the external torques to a state, if the settings have an observer.
+
+        `torque` does this itself, with its last torque, for a state for which `observe` was not
+        called. Call it before `torque` if other torques than those of the law may have been sent,
+        if the efforts are measured, or while another source than the law drives the arm.
+
+        Parameters
+        ----------
+        time : float [s]
+        q, qd : (n,)
+        tau : (n,), optional [N·m, N]
+            Torque sent since the last state; default: the last torque of the law.
+        effort : (n,), optional [N·m, N]
+            Measured torque, used according to `Observation.efforts`.
+
+        """
+        found = self._setup.unmodelled
+        if found is not None and time != self._observed:
+            self._observed = time
+            found.observe(time, q, qd, self._memory.torque if tau is None else tau, effort)
+
+    def torque(self, time: float, q: ArrayLike, qd: ArrayLike, is_observed: bool = False
+               ) -> Array:
+        """
+        Joint torques (n,) [N·m] for the state at a time [s], within the limits.
+
+        The first call does `hold(q)`, unless `hold` was called before.
+
+        Parameters
+        ----------
+        time : float
+            Stamp of the state, on the clock of the motions.
+        q, qd : (n,)
+        is_observed : bool
+            Whether the caller calls `observe` for every state, before this or after it.
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit; positions, velocities or a time that are not finite.
+
+        """
+        if not math.isfinite(time):
+            raise InputError(f'the time of the state is {time}: must be a finite number [s]')
+        q, qd = self._joint_arrays(q, qd)
+        if not self._is_placed:
+            self.hold(q)
+        if not is_observed:
+            self.observe(time, q, qd)
+        if not self.has_ticked:
+            for level in self._setup.levels:
+                level.jump(time)
+        if self._setup.asks or self.waits:
+            self.plan()
+        tau = np.empty(len(q))
+        count = int(law_torque(self._setup.record, time, q, qd, tau))
+        self.require(count, q, qd)
+        self.note(count)
+        self.end_blend()
+        return tau
+
+    def require(self, count: int, q: Array, qd: Array) -> None:
+        """Raise the error for a state, if `count`, returned by `law_torque`, is an error code."""
+        if count == INFINITE:
+            raise InputError('the torque is not finite')
+        if count == REFUSED:
+            failed = [one for one in self._setups() if one.failure is not None]
+            (failed or [self._setup])[0].refuse(q, qd)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the position of the arm is known: `hold` was called, or there was a tick."""
+        return self._is_placed
+
+    def state_arrays(self) -> tuple[NDArray[Any], ...]:
+        """
+        Return the arrays on which the next torques depend, beside `remembered`.
+
+        With the same numbers in them, another law of the same settings computes the same torques.
+
+        """
+        found, blending = self._setup.unmodelled, self._blending
+        arrays = (*self._setup.state_arrays(), self._posture.record.slots,
+                  *(() if found is None else found.state_arrays), self._run.slots)
+        if blending.replaced is None:
+            return arrays
+        arrays += *blending.replaced.state_arrays(), blending.posture.record.slots
+        return tuple({id(one): one for one in arrays}.values())  # the setups may share some
+
+    @property
+    def generators(self) -> list[SetPointGenerator]:
+        """
+        Set-point generators of all targets, each once.
+
+        During a change of settings, the old and the new settings may share them.
+
+        """
+        return list({id(level.generator): level.generator for setup in self._setups()
+                     for level in setup.levels}.values())
+
+    @property
+    def remembered(self) -> tuple[Any, ...]:
+        """State for the next torques that is not in `state_arrays`; set those arrays first."""
+        return (self._observed, self._is_placed, self._compensation is not self._rest,
+                tuple(generator.motions for generator in self.generators),
+                tuple(posture.motion for posture in self._postures()),
+                self.obstacles.named, tuple(self._deferred))
+
+    @remembered.setter
+    def remembered(self, values: tuple[Any, ...]) -> None:
+        (self._observed, self._is_placed, compensates, motions, of_joints, obstacles,
+         deferred) = values
+        self._deferred = list(deferred)
+        self.obstacles.named = obstacles
+        for generator, one in zip(self.generators, motions, strict=True):
+            generator.motions = one
+        for posture, motion in zip(self._postures(), of_joints, strict=True):
+            posture.use_motion(motion)
+        self._find_compensation(self._setup)
+        if not compensates:
+            self._compensation = self._rest
+
+    def note(self, solves: int) -> None:
+        """Record that torques were computed for a state, and the number of solves."""
+        setup = self._setup
+        setup.solver.note(solves)
+        self._find_compensation(setup)
+
+    def _find_compensation(self, setup: CompiledLaw) -> None:
+        found = setup.unmodelled
+        self._compensation = (self._rest if found is None or found.compensation is None
+                              else found.torque)
+
+    def end_blend(self) -> None:
+        """End a change of settings if the torques for the old ones have the weight 0."""
+        self._blending.end_if_over(self._setup)
+
+    def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
+        """Return the state as contiguous float64 arrays; raise if a shape does not fit."""
+        if (type(q) is type(qd) is np.ndarray and q.shape == qd.shape == self._rest.shape
+                and q.dtype is qd.dtype is _FLOAT64 and q.flags.carray and qd.flags.carray):
+            return q, qd
+        try:
+            q, qd = np.asarray(q, dtype=np.float64), np.asarray(qd, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f'the state is not made of numbers: {error}') from None
+        if q.shape != self._rest.shape or qd.shape != self._rest.shape:
+            raise InputError(f'state has shapes {q.shape} and {qd.shape}, must be '
+                             f'{self._rest.shape}')
+        return kernel_array(q), kernel_array(qd)
+
+    def _note_compensation(self, torque: Array) -> None:
+        """Store the compensation (n,) of this tick; the limits of the next torques include it."""
+        self._compensation = torque
+        for setup in self._setups():
+            setup.limiter.added[:] = torque
+
+    def _setups(self) -> tuple[CompiledLaw, ...]:
+        """Return the `CompiledLaw` that is being replaced, if any, and the one in force."""
+        replaced = self._blending.replaced
+        return (self._setup,) if replaced is None else (replaced, self._setup)
+
+    def _postures(self) -> tuple[PostureSetPoint, ...]:
+        """Return the set-points of the joints, in the order of `_setups`."""
+        replaced = self._blending.replaced
+        return (self._posture,) if replaced is None else (self._blending.posture, self._posture)
+
+    def _hand_over(self, following: CompiledLaw, q: Array) -> None:
+        """
+        Pass the estimate and the compensation of external torques to the next `CompiledLaw`.
+
+        The next robot model computes a part of the compensation.
+
+        """
+        before = self._setup
+        if following.unmodelled is not None and before.unmodelled is not None:
+            following.unmodelled.go_on_from(before.unmodelled)
+            if following.robot is not before.robot:
+                following.unmodelled.leave_to_model(following.added_weight(before, q))
+        self._find_compensation(following)
+
+    def _prepare(self, following: CompiledLaw, q: Array) -> None:
+        """Prepare a `CompiledLaw` to continue from the state of the one in force, at q (n,)."""
+        before = self._setup
+        following.join(self._run, self._posture)
+        if before.settings.friction is not None:
+            following.reference.go_on_as(before.reference)
+        following.set_gravity(self._memory.gravity)
+        self._hand_over(following, q)
+        following.limiter.added[:] = self._compensation
+        if self._memory.period_for_gains > following.longest_period:
+            following.limit_gains(self._memory.period_for_gains)
+
+    def _replace(self, following: CompiledLaw) -> None:
+        """Use a `CompiledLaw` at once, because another source than the law commands the arm."""
+        before = self._setup
+        self._blending.end(before)
+        if following.settings.leader != before.settings.leader:
+            self._posture.hold(self._memory.q.copy())
+        self._posture.pause_beyond(*following.joint_pausing(self._posture.motion))
+        self._prepare(following, self._memory.q)
+        if following.space is not before.space:
+            before.space.close()
+        self._use_now(following)
+
+    def _use(self, following: CompiledLaw, commands: bool) -> None:
+        """Blend to a `CompiledLaw`; at once, if no torque of the law was sent to the arm."""
+        last = self._memory.tick()
+        following.start(self._memory.q, None if last is None else last[2], self._setup)
+        if last is None or not commands:
+            self._replace(following)
+        else:
+            self._take_over(following, *last)
+
+    def _begin_waiting(self) -> None:
+        """Begin the change that waits, if the one before has ended."""
+        if self._waiting is not None and not self.is_blending:
+            self._use_waiting(self._waiting, True)
+
+    def _replace_by_waiting(self) -> None:
+        """Use the settings that wait at once, because another source commands the arm."""
+        if self._waiting is not None:
+            self._use_waiting(self._waiting, False)
+
+    def _use_waiting(self, following: CompiledLaw, commands: bool) -> None:
+        try:  # until the end it waits: other threads read the settings of the last change
+            self._use(following, commands)
+        finally:
+            self._waiting = None
+
+    def _take_over(self, following: CompiledLaw, time: float, q: Array, qd: Array, tau: Array
+                   ) -> None:
+        """Start to blend from tau (n,), the torques of the last tick, to the torques of a law."""
+        before, posture = self._setup, self._posture
+        if following.settings.leader != before.settings.leader:
+            posture = self._leaving
+            posture.take(self._posture)
+            if before.settings.joints is not None:
+                posture.stop(before.joint_bounds)
+            if following.settings.free is None:
+                self._posture.start_from(q, qd, following.joint_bounds)
+            else:  # a posture in motion would step the torques of free drive
+                self._posture.hold(q.copy())
+        self._posture.pause_beyond(*following.joint_pausing(self._posture.motion))
+        compensation = before.limiter.added.copy()
+        self._prepare(following, q)
+        now = following.limiter.added
+        self._blending.begin(before, posture, following, time, q, qd, tau - now,
+                             compensation - now)
+        self._use_now(following)
+
+    # commands
+
+    def _commanded(self, task: str | None) -> Level:
+        """Return the level of a task in the settings of the last change; raise without it."""
+        levels = self._latest.levels
+        if task is None:
+            return levels[0]
+        for level in levels:
+            if level.task.name == task:
+                return level
+        raise InputError(f"there is no task '{task}' (there are: "
+                         f"{', '.join(level.task.name for level in levels)})")
+
+    def _is_early(self, task: str | None = None) -> bool:
+        """Whether a command for the settings that wait must wait with them."""
+        if not self.waits:
+            return False
+        present, wanted = self._setup.settings, self._commanded(task).task
+        # an axis that becomes one of motion stays where it is: it would drop the command
+        return present.leader != self.settings.leader or (wanted.name, wanted.axes) not in (
+            (one.name, one.axes) for one in present.tasks)
+
+    def _defer(self, what: str, start: float, task: str | None, name: str, *arguments: Any
+               ) -> None:
+        """
+        Execute a command, a call of the method `name`, when the settings that wait are in force.
+
+        It replaces those of the same kind `what` and task that begin at `start` [s] or later.
+
+        """
+        self._deferred = [*(one for one in self._deferred
+                            if one[:2] != (what, task) or one[2] < start),
+                          (what, task, start, name, arguments)]
+
+    def deferred_goal(self, task: str, goal: Array | None) -> Array | None:
+        """Goal (4, 4) of the last motion that waits for its settings; `goal` if there is none."""
+        for what, own, _, _, (motion, *_) in reversed(self._deferred):
+            if what == 'motion' and own in (None, task):
+                return motion.pose if isinstance(motion, PoseGoal) else (
+                    motion.poses[-1] if isinstance(motion, Path) else None)
+        return goal
+
+    def plan(self) -> None:
+        """
+        Plan the motions of the targets, and reduce the gains for a longer period of the states.
+
+        If a change of settings waits, and the one before has ended, begin it, with the commands
+        that wait for it. Call this when the torque has been sent. Otherwise the next `torque` does
+        it first, and takes longer; the torques are the same.
+
+        Raises
+        ------
+        InputError
+            A target has no motion within its limits; its previous motion continues. A command that
+            has waited for its settings is impossible.
+
+        """
+        self._begin_waiting()
+        errors = []
+        if not self.waits:
+            commands, self._deferred = self._deferred, []
+            for *_, name, arguments in commands:
+                try:
+                    getattr(self, name)(*arguments)
+                except InputError as error:
+                    errors.append(error)
+        for setup in reversed(self._setups()):
+            setup.plan(self._memory.period_for_gains)
+        if errors:
+            raise errors[0]
+
+    def level(self, task: str | None = None) -> Level:
+        """
+        Return the state of a task in force by its name (default: first task).
+
+        Raise for another name.
+
+        """
+        name = self._commanded(task).task.name if task is None else task
+        return self.levels.get(name) or self._commanded(name)
+
+    def follow(self, motion: Motion | ArrayLike, start: float = -math.inf,
+               task: str | None = None) -> bool:
+        """
+        Command a motion of a task's target; motions scheduled for `start` or later are dropped.
+
+        From `start` on the target moves to the motion without a jump, within the task's limits:
+        see `SetPointGenerator`.
+
+        Parameters
+        ----------
+        motion : PoseGoal, Path, TwistGoal, pose (4, 4), or point (3,)
+            Motion in the base frame. A pose is a goal to move to and to hold; so is a point, for a
+            task of kind 'look_at'.
+        start : float
+            Start on the clock of the states [s]; default: the next tick.
+        task : str, optional
+            Name of the task; default: the first one.
+
+        Returns
+        -------
+        bool
+            False if a pose is outside of the workspace box; the nearest position inside replaces
+            it.
+
+        Raises
+        ------
+        InputError
+            A path that exceeds the speed or acceleration limits of the task's target (unless their
+            `too_fast` is 'slow': then it takes longer), or leaves the workspace box; a twist of
+            more than 3 times these speeds; an invalid pose; an unknown task; the position of the
+            arm is unknown (no `hold`, no tick); free drive.
+
+        """
+        level = self._commanded(task)
+        self._require_ready()
+        limits = level.task.limits
+        if math.isnan(start):
+            raise InputError('start is nan: give a time [s], or none for now')
+        if isinstance(motion, Path):
+            motion = path_within(motion, limits)
+        elif isinstance(motion, TwistGoal):
+            bounded_twist(motion.twist, limits)  # refuses another unit
+        else:
+            motion = _hold(motion, level.task.kind)
+        if self._is_early(task):
+            self._defer('motion', start, task, 'follow', motion, start, task)
+        else:
+            level = self.level(task)
+            level.generator.add(motion, start)
+            level.jump()
+        return not isinstance(motion, PoseGoal) or limits.inside(motion.pose) is motion.pose
+
+    def path(self, times: ArrayLike, poses: ArrayLike, task: str | None = None) -> Path:
+        """
+        Return a path through poses for a task, with estimated velocities.
+
+        The path begins with the velocity of the target if the target will be at the first pose at
+        the first time. See `osc_ros.control.setpoint.waypoints.path_through`.
+
+        Parameters
+        ----------
+        times : (m,)
+            Increasing [s], on the clock of the states.
+        poses : (m, 4, 4)
+            Poses in the base frame.
+        task : str, optional
+            Name of the task; default: the first one.
+
+        Raises
+        ------
+        InputError
+            See `Path`; or an unknown task.
+
+        """
+        level = self.level(task)
+        start = float(np.ravel(times)[0]) if np.size(times) else 0.0
+        return path_through(times, poses, level.task.limits,
+                            level.generator.predicted_target(start))
+
+    def follow_chunk(self, times: ArrayLike, poses: ArrayLike, now: float, observed_at: float,
+                     joining: ChunkBlending = JOINING, task: str | None = None) -> Entry:
+        """
+        Command a chunk of poses of a policy; return how the target joins it.
+
+        The target does not stop before the chunk: see
+        `osc_ros.control.setpoint.chunks.chunk_entry`.
+
+        Parameters
+        ----------
+        times : (m,)
+            Times of the poses, increasing [s], on the clock of the states.
+        poses : (m, 4, 4)
+            Poses in the base frame.
+        now : float
+            Time of the newest state [s].
+        observed_at : float
+            Time of the observation from which the poses were predicted [s].
+        joining : ChunkBlending
+        task : str, optional
+            Name of the task; default: the first one.
+
+        Raises
+        ------
+        InputError
+            All poses of the chunk are in the past; and see `follow`.
+
+        """
+        level, start = self.level(task), now + LEAD
+        self._require_ready()
+        entry = chunk_entry(times, poses, observed_at, level.generator.predicted_target(start),
+                            start, level.task.limits, joining,
+                            0.01 * self.speed_override)
+        self.follow(entry.path, start, task)
+        return entry
+
+    def stop(self) -> None:
+        """
+        Stop all targets as fast as their limits allow; set the posture to where the joints stop.
+
+        This does not wait; commands that wait are dropped.
+
+        """
+        self._deferred = []
+        for level in self._setup.levels:
+            level.generator.add(STOP, -math.inf)
+        if self._setup.settings.joints is not None:
+            self._posture.stop(self._setup.joint_bounds)
+            self._posture.pause_beyond(*self._setup.joint_pausing(self._posture.motion))
+        else:
+            last = self._memory.tick()
+            moving = np.array([self._memory.q, self._rest if last is None else last[2],
+                               self._rest])
+            end = JointMotion.to_goal(moving, None, self._setup.joint_bounds).end
+            self._move_posture(np.clip(end, *self.robot.position_limits.T))
+
+    def set_wrench(self, wrench: ArrayLike, task: str | None = None) -> None:
+        """
+        Set the wrench (6,) that a task applies along its axes of force, from the next tick on.
+
+        Parameters
+        ----------
+        wrench : (6,) [N·m, N]
+            Wrench by the robot on the environment, at the origin of the task's link, in the axes
+            of the task's frame, [moment; force]. It comes into force within `blend_time`.
+        task : str, optional
+            Name of the task; default: the first one.
+
+        Raises
+        ------
+        InputError
+            Not six finite numbers; an entry that is not 0 along an axis without force control; a
+            wrench in base axes that needs more torque than the limit of a joint; an unknown task;
+            the position of the arm is unknown (no `hold`, no tick); free drive.
+
+        """
+        level = self._commanded(task)
+        self._require_ready()
+        wanted = checked_wrench(wrench, level.task)
+        self._require_torque(wanted, level.task)
+        if self.waits:
+            self._defer('wrench', -math.inf, task, 'set_wrench', wanted, task)
+        else:
+            level.wanted_wrench[:] = wanted
+
+    def set_impedance(self, impedance: Impedance, task: str | None = None) -> None:
+        """
+        Change stiffness, damping ratio and feedforward wrench of a task that is a spring.
+
+        They may change at every tick. They take effect smoothly within `change_time` of the task's
+        `Stiffness`, or later, if the energy that a rising stiffness adds must first be dissipated:
+        see `osc_ros.control.tasks.impedance`. They last until `hold`, or until a change to
+        settings with another `Stiffness`.
+
+        Parameters
+        ----------
+        impedance : Impedance
+        task : str, optional
+            Name of the task; default: the first one.
+
+        Raises
+        ------
+        InputError
+            See `Level.set_impedance`; an unknown task; the position of the arm is unknown (no
+            `hold`, no tick); free drive.
+
+        """
+        level = self._commanded(task)
+        self._require_ready()
+        level.require_impedance(impedance)
+        if self.waits:
+            self._defer('impedance', -math.inf, task, 'set_impedance', impedance, task)
+        else:
+            level.set_impedance(impedance)
+
+    def set_measured_wrench(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
+        """
+        Set the measured wrench of a task, for closed-loop force control.
+
+        Parameters
+        ----------
+        wrench : (6,) [N·m, N]
+            Wrench by the robot on the environment, at the origin of the link, base axes.
+        time : float
+            Stamp, on the clock of the states [s]. The integral of the force error pauses while
+            this stamp is too old.
+        task : str, optional
+            Name of the task; default: the first one.
+
+        Raises
+        ------
+        InputError
+            Not six finite numbers; an unknown task.
+
+        """
+        self.level(task).set_measured_wrench(_wrench(wrench), time)
+
+    def set_posture(self, q: ArrayLike) -> None:
+        """
+        Set the goal q (n,) of the posture, which acts in the nullspace of the tasks.
+
+        The set-point of the posture moves there smoothly, at most at half of the velocity limits.
+
+        Raises
+        ------
+        InputError
+            A shape that does not fit, a position outside the joint's limits; the position of the
+            arm is unknown (no `hold`, no tick); free drive, joint drive.
+
+        """
+        self._require_ready()
+        goal = goal_positions(q, self.robot)
+        if self._is_early():
+            self._defer('posture', -math.inf, None, 'set_posture', goal)
+        else:
+            self._move_posture(goal)
+
+    def _move_posture(self, goal: Array, bounds: Array | None = None, duration: float = 0.0
+                      ) -> JointMotion:
+        """Begin a motion of the set-point of the joints to a goal (n,); return the motion."""
+        posture = self._posture
+        bounds = self._setup.joint_bounds if bounds is None else bounds
+        goal = goal + nearest_turn(goal, posture.now, self.robot)
+        start = posture.slowed_state(bounds)
+        motion = JointMotion.to_goal(start, goal, bounds, duration)
+        settings = self._setup.settings
+        if settings.joints is not None:
+            motion = slowed_to_effort(motion, start, bounds, settings.limits.effort,
+                                      self._setup.inverse_dynamics)
+        self._follow_joints(motion, goal)
+        return motion
+
+    def _follow_joints(self, motion: JointMotion, goal: Array | None = None) -> None:
+        """Begin a motion of the set-point of the joints."""
+        self._posture.follow(motion, goal)
+        self._posture.pause_beyond(*self._setup.joint_pausing(motion))
+
+    def move_joints(self, goal: ArrayLike, duration: float | None = None,
+                    speed: ArrayLike | None = None) -> float:
+        """
+        Move the joints to a goal, so that all arrive together; return the duration [s].
+
+        The duration is that at the present speed override.
+
+        The settings must have a `JointDrive`:
+        `law.change(replace(law.settings, joints=JointDrive()))`. Its bounds, and the torque
+        limits, determine the shortest duration (Ruckig: jerk-limited). A new goal may come at any
+        time, also in motion.
+
+        Parameters
+        ----------
+        goal : (n,) [rad, m]
+            NaN: this joint keeps its last goal.
+        duration : float, optional
+            Duration [s]; a shorter one than possible is prolonged; for a long one see
+            `follow_joints`.
+        speed : float or (n,), optional
+            Largest speed of the joints [rad/s, m/s]; default, and for NaN: `JointDrive.speed`. The
+            velocity limits hold in any case.
+
+        Raises
+        ------
+        InputError
+            A shape that does not fit, a position outside the joint's limits, another number out of
+            its range; no joint drive; the position of the arm is unknown.
+
+        """
+        drive = self._require_joints()
+        if duration is not None and not 0.0 < duration <= LONGEST:
+            raise InputError(f'duration {duration}: must be more than 0, at most {LONGEST:g}')
+        wanted, fastest = self.require_joint_goal(goal, speed, self._posture.wanted)
+        if duration is not None:
+            require_seconds(duration, np.abs(wanted - self._posture.wanted))
+        bounds = motion_bounds(self.settings.limits, drive, fastest)
+        if self._is_early():
+            self._defer('joints', -math.inf, None, 'move_joints', np.array(goal), duration, speed)
+            return self._blending.left + self.lasts(JointMotion.to_goal(
+                self._at_rest, wanted, bounds, duration or 0.0).duration)
+        margins = self._setup.limiter.table[LOWER:UPPER + 1]
+        return self.lasts(
+            self._move_posture(np.clip(wanted, *margins), bounds, duration or 0.0).duration)
+
+    def require_joint_goal(self, goal: ArrayLike, speed: ArrayLike | None, held: Array
+                           ) -> tuple[Array, Array]:
+        """
+        Return a goal (n,), with `held` (n,) in place of NaN, and speeds; NaN without one.
+
+        For errors see `move_joints`. This needs no state of the law.
+
+        """
+        wanted, robot = np.array(goal, dtype=np.float64), self.robot
+        if wanted.shape == (robot.n,):
+            wanted = np.where(np.isnan(wanted), held, wanted)
+        wanted = goal_positions(wanted, robot, 'goal')
+        fastest = np.array(np.nan if speed is None else speed, dtype=np.float64)
+        if fastest.shape not in ((), wanted.shape) or (fastest < SLOWEST).any():
+            raise InputError(f'speed {fastest.tolist()}: it must be {SLOWEST:g} or more, one '
+                             f'number or {robot.n}, one for each joint')
+        most = self.settings.limits.velocity
+        for name, given, limit, is_prismatic in zip(
+                robot.joint_names, np.broadcast_to(fastest, most.shape).tolist(), most.tolist(),
+                robot.prismatic):
+            require_unit(f"speed of joint '{name}'", given, limit,
+                         'm/s' if is_prismatic else 'rad/s', TOO_FAST)
+        return wanted, fastest
+
+    def follow_joints(self, times: ArrayLike, positions: ArrayLike,
+                      velocities: ArrayLike | None = None,
+                      accelerations: ArrayLike | None = None) -> float:
+        """
+        Move the joints from the present set-point through points at given times; stop at the last.
+
+        Return the duration [s]. The settings must have a `JointDrive`, see `move_joints`.
+
+        Parameters
+        ----------
+        times : (m,)
+            Increasing, from now on [s]. A first point at the time 0 must be the present set-point.
+        positions : (m, n) [rad, m]
+            NaN: this joint keeps its last goal.
+        velocities, accelerations : (m, n), optional
+            At the points; default: those of splines. The last ones must be 0.
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, times that do not increase, numbers that are not finite; more
+            than 10 minutes at less than 1 mrad/s and 1 mm/s on average, likely milliseconds; a
+            motion that leaves a position limit or exceeds a velocity limit, also between the
+            points; no joint drive; the position of the arm is unknown.
+
+        """
+        self._require_joints()
+        state, wanted = self.joint_set_point
+        if np.shape(times) == np.shape(positions)[:1] == (1,) and (
+                velocities is accelerations is None):
+            [goal], [duration] = np.asarray(positions), np.asarray(times, dtype=np.float64)
+            held = goal_positions(_held([goal], wanted)[0], self.robot, 'goal')
+            require_seconds(duration, np.abs(held - state[0]))
+            return self.reach_joints(float(duration), goal)
+        motion = self.joint_path(state, wanted, times, positions, velocities, accelerations)
+        require_seconds(motion.duration, np.abs(np.diff(
+            _held(positions, wanted), axis=0, prepend=state[:1])).sum(axis=0))
+        return self.follow_joint_path(motion)
+
+    @property
+    def joint_set_point(self) -> tuple[Array, Array]:
+        """
+        State (3, n) of the set-point of the joints, and their goals (n,).
+
+        It is the state as at full speed. If the joints do not lead yet, it is the measured
+        positions, at rest.
+
+        """
+        if self._setup.settings.joints is None:
+            return self._at_rest, self._memory.q.copy()
+        return self._posture.full_speed_state, self._posture.wanted
+
+    def joint_path(self, state: Array, wanted: Array, times: ArrayLike, positions: ArrayLike,
+                   velocities: ArrayLike | None = None, accelerations: ArrayLike | None = None
+                   ) -> JointMotion:
+        """
+        Plan the motion of `follow_joints` from a state (3, n), for `follow_joint_path`.
+
+        `wanted` (n,) are the last goals. This needs no state of the law, and any time.
+
+        """
+        rows = _held(positions, wanted)
+        if rows.ndim == 2 and rows.shape[1:] == wanted.shape and len(rows):
+            rows = rows + nearest_turn(rows[0], state[0], self.robot)  # shifts the path as a whole
+            lower, upper = self.robot.position_limits.T
+            outside = (rows < np.minimum(lower, state[0])) | (rows > np.maximum(upper, state[0]))
+            for k in np.flatnonzero(outside.any(axis=1))[:1].tolist():
+                goal_positions(rows[k], self.robot, f'point {k}')
+        motion = joint_path(state, times, rows, *(
+            None if given is None else _held(given, 0.0) for given in (velocities, accelerations)))
+        require_within(motion, self.robot, self.settings.limits.velocity, state[0])
+        _ = motion.later_extremes  # now, and not between two states
+        return motion
+
+    def follow_joint_path(self, motion: JointMotion) -> float:
+        """
+        Begin a motion from `joint_path` now, from the state that the set-point has now.
+
+        Return the duration at the present speed override [s]. For errors see `follow_joints`.
+
+        """
+        self._require_joints()
+        if self._is_early():
+            self._defer('joints', -math.inf, None, 'follow_joint_path', motion)
+            return self._blending.left + self.lasts(motion.duration)
+        posture = self._posture
+        start = posture.slowed_state(self._setup.joint_bounds)
+        require_within(motion.begin_at(start), self.robot, self.settings.limits.velocity,
+                       posture.now)
+        self._follow_joints(motion)
+        return self.lasts(motion.duration)
+
+    @property
+    def _at_rest(self) -> Array:
+        """Position, velocity and acceleration (3, n) of an arm that rests at the last state."""
+        return np.array([self._memory.q, self._rest, self._rest])
+
+    def reach_joints(self, duration: float, goal: ArrayLike) -> float:
+        """Move the joints to a goal (n,) in a duration [s]; raise if that is too short."""
+        self._require_joints()
+        if not 0.0 < duration <= LONGEST:
+            raise InputError(f'times [{duration}]: must be more than 0, at most {LONGEST:g}')
+        state, held = self.joint_set_point
+        wanted = goal_positions(_held(np.asarray(goal)[None], held)[0], self.robot, 'goal')
+        wanted += nearest_turn(wanted, state[0], self.robot)
+        bounds = self._latest.joint_bounds
+        bounds[0] = self.settings.limits.velocity
+        is_early = self._is_early()
+        state = state if is_early else self._posture.slowed_state(bounds)
+        motion = JointMotion.to_goal(state, wanted, bounds, duration)
+        if motion.duration > duration + SHORTEST:
+            raise InputError(f'{TOO_SHORT} {motion.duration:.3g} s within the '
+                             'limits of speed and acceleration: give that or more, and not '
+                             f'{duration:g} s')
+        if is_early:
+            self._defer('joints', -math.inf, None, 'reach_joints', duration, goal)
+            return self._blending.left + self.lasts(motion.duration)
+        self._follow_joints(motion)
+        return self.lasts(motion.duration)
+
+    def approach_joints(self, q: Array) -> JointApproach | None:
+        """Way from q (n,) to the goal of the joints; None without a joint drive."""
+        if self.settings.joints is None:
+            return None
+        posture = self._posture
+        way = posture.wanted - q
+        way -= posture.wraps * np.round(way / (2.0 * np.pi)) * (2.0 * np.pi)
+        return JointApproach(way, np.asarray(self.robot.prismatic),
+                             posture.is_moving or bool(self._deferred))
+
+    def _require_joints(self) -> JointDrive:
+        if (drive := self.settings.joints) is None:
+            raise InputError('the settings have no joint drive: accepted after '
+                             'law.change(replace(law.settings, joints=JointDrive()))')
+        self._require_placed()
+        return drive
+
+    def _require_torque(self, wrench: Array, task: Task) -> None:
+        """Raise InputError if the last posture needs more than a joint's torque for a wrench."""
+        setup = self._setup
+        for level, i in zip(setup.levels, setup.at):
+            if level.task.name == task.name and not task.frame:
+                torque = np.abs(setup.J[6 * i:6 * i + 6].T @ wrench)
+                share = torque / setup.settings.limits.effort
+                if share[k := int(np.argmax(share))] > 1.0:
+                    raise InputError(
+                        f'wrench {wrench.tolist()} needs a torque of {torque[k]:.3g} at '
+                        f"'{setup.robot.joint_names[k]}', whose limit is "
+                        f'{setup.settings.limits.effort[k]:.3g}: give at most '
+                        f'{1.0 / share[k]:.2g} of it')
+
+    def _require_ready(self) -> None:
+        if self.settings.free is not None:
+            raise InputError(REFUSAL)
+        if self.settings.joints is not None:
+            raise InputError(joint_drive.REFUSAL)
+        self._require_placed()
+
+    def _require_placed(self) -> None:
+        if not self._is_placed:
+            raise InputError('the law does not know where the arm is: call hold(q) before '
+                             'commands, with the joint positions q')
+
+    # changes of gravity, settings and robot; explanations of the last tick
 
     @property
     def gravity(self) -> Array:
@@ -414,7 +1610,7 @@ class Law(CommandedCycle):
             found['free_drive'] = setup.guidance.wrench @ setup.J[6 * i:6 * i + 6]
         if setup.settings.driver is not None:
             found['driver'] = -setup.command_model.driver_torque(q, qd)
-        if not self._blending.friction.is_none:
+        if setup.settings.friction is not None:
             found['friction'] = self.friction_torque
         found['fading'] = self._blending.difference
         found['limits'] = tau - sum(found.values())
@@ -494,3 +1690,45 @@ class Law(CommandedCycle):
         if not math.isfinite(tau.dot(self._rest)):
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         return tau
+
+
+def _hold(motion: PoseGoal | ArrayLike, kind: Kind) -> PoseGoal:
+    """Convert a goal to a `PoseGoal`: a pose (4, 4), or for some kinds of tasks a point (3,)."""
+    if 'point' in kind.goals and not isinstance(motion, PoseGoal) and np.shape(motion) == (3,):
+        return PoseGoal(pose(motion, NO_ROTATION))
+    if not isinstance(motion, (PoseGoal, np.ndarray, list, tuple)):
+        raise InputError(f'motion is of type {type(motion).__name__}: give PoseGoal, '
+                         'Path, TwistGoal, or a pose (4, 4)')
+    hold = motion if isinstance(motion, PoseGoal) else PoseGoal(motion)  # type: ignore[arg-type]
+    T = finite_array('pose', hold.pose, (4, 4)).copy()
+    require_rigid('pose', T[None])
+    return PoseGoal(T, hold.arrival)
+
+
+def _held(rows: ArrayLike, held: Array | float) -> Array:
+    """Return rows as an array, with the values `held` in place of NaN."""
+    found = np.array(rows, dtype=np.float64)
+    return np.where(np.isnan(found), held, found) if found.ndim == 2 and (
+        np.ndim(held) == 0 or found.shape[1] == np.size(held)) else found
+
+
+def checked_wrench(wrench: ArrayLike, task: Task) -> Array:
+    """Return a wrench (6,) for a task, see `CommandedCycle.set_wrench`; else raise InputError."""
+    wanted = _wrench(wrench)
+    for k in np.flatnonzero(wanted * (1.0 - task.along('force'))).tolist():
+        more = (f": make it one of force, by arm.axes({AXIS_NAMES[k]}='force'), Task.axes, or the "
+                f"parameter {'translation' if k > 2 else 'rotation'}.axes"
+                if task.kind.axes is None else f' for a task of kind {task.kind.name}')
+        raise InputError(f"wrench {wanted.tolist()} of task '{task.name}': axis {k} is one of "
+                         f'{task.axes[k]}, where it must be 0{more}')
+    return wanted
+
+
+def _wrench(given: ArrayLike) -> Array:
+    """Return a wrench (6,) as an array; raise if it is not finite or too large."""
+    wrench = np.array(given, dtype=np.float64)
+    if wrench.shape != (6,) or not np.isfinite(wrench).all():
+        raise InputError(f'wrench {wrench.tolist()}: must be 6 finite numbers')
+    if np.abs(wrench).max() > STRONGEST:
+        raise InputError(f'wrench {wrench.tolist()}: must be at most {STRONGEST:g}')
+    return wrench

@@ -3,14 +3,14 @@
 
 """The kernel of the friction compensation, called with arrays."""
 
-from osc_ros.control.data import LAW_D, RUN
-from osc_ros.control.model_error.friction import FrictionInForce, put_compensation
+from osc_ros.control.data import LAW_D, LAW_M
+from osc_ros.control.model_error.friction import put_compensation
 
 
 def compiled(friction, q, qd, motion, tau, gain, inertia, table):
     """Return the torques (n,) against friction, of the kernel."""
-    run, d = RUN.new(n=len(q)), LAW_D.new(n=len(q))
-    FrictionInForce(run).set(friction)
+    m, d = LAW_M.new(n=len(q)), LAW_D.new(n=len(q))
+    m.friction[:], m.sliding = (friction.coulomb, friction.viscous), friction.velocity
     d.reference[:], d.least_inertia[:], d.limits[:] = motion, inertia, table
-    put_compensation(run, d, q, qd, tau, gain)
+    put_compensation(m, d, q, qd, tau, gain)
     return d.tau_friction.copy()

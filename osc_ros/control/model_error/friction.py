@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel
-from osc_ros.dynamics.algebra.fade import CHANGE_RATE, LONGEST_TICK, smoothed
+from osc_ros.dynamics.algebra.fade import CHANGE_RATE
 from osc_ros.dynamics.methods import default_method
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -55,31 +54,8 @@ def feedback_gain(rate: float, tick: float) -> float:
 gain_of = inlined(feedback_gain)  # for kernels
 
 
-@inlined
-def is_compensated(run):
-    """Return whether friction is compensated."""
-    return run.friction_changes or run.keeps_friction
-
-
 @kernel
-def advance_friction(run, time):
-    """Advance a change of the friction in force to a time [s], C¹."""
-    if not run.friction_changes:
-        return
-    run.friction_age += min(max(time - run.friction_time, 0.0), LONGEST_TICK)
-    run.friction_time = time
-    share = smoothed(run.friction_age / run.friction_duration)
-    if run.friction_age >= run.friction_duration:
-        run.friction_changes = False
-    for row in range(2):
-        for i in range(run.n):
-            begin = run.friction_begin[row, i]
-            run.friction[row, i] = begin + share * (run.friction_end[row, i] - begin)
-    run.sliding = run.sliding_begin + share * (run.sliding_end - run.sliding_begin)
-
-
-@kernel
-def put_compensation(run, d, q, qd, tau, gain):
+def put_compensation(m, d, q, qd, tau, gain):
     """
     Write the torques (n,) [N·m; N] that compensate friction; the formulas are in `Friction`.
 
@@ -91,7 +67,7 @@ def put_compensation(run, d, q, qd, tau, gain):
 
     """
     torque, model = d.tau_friction, d.reference[2]
-    coulomb, viscous = run.friction[0], run.friction[1]
+    coulomb, viscous = m.friction[0], m.friction[1]
     # one factor for all joints, because the torque of each joint accelerates the others too
     common = 1.0
     for i in range(len(torque)):
@@ -103,7 +79,7 @@ def put_compensation(run, d, q, qd, tau, gain):
         reference, acceleration = d.reference[0, i], d.reference[1, i]
         fastest, rate, deceleration = d.most_speed[i], d.reaction_rate[i], d.deceleration[i]
         most = PUSH * d.least_inertia[i] * fastest * rate
-        sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / run.sliding)
+        sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / m.sliding)
         wanted = coulomb[i] * sliding + viscous[i] * reference
         free = coulomb[i] * (1.0 - np.abs(sliding))
         lower, upper = min(wanted, 0.0) - free, max(wanted, 0.0) + free
@@ -192,63 +168,20 @@ class Friction:
             raise InputError(f'friction velocity {self.velocity}: must be more than 0')
 
 
-class FrictionInForce:
+def duration_of_change(before: Friction | None, after: Friction | None, effort: Array,
+                       speed: Array) -> float:
     """
-    Friction coefficients in force; new coefficients come into force gradually.
+    Least time for a C¹ change between two frictions or None [s].
 
-    The coefficients fade, rather than the torque, because a fading torque would not depend on
-    feedback and would drive a light joint away.
-
-    `run` is a record RUN of `osc_ros.control.data`.
+    With the limits `effort` and `speed` (n,), which may be infinite, a torque changes by at most
+    CHANGE_RATE of its limit per second.
 
     """
-
-    def __init__(self, run: Any) -> None:
-        self._run = run
-        self.set(None)
-
-    def set(self, friction: Friction | None) -> None:
-        """Set the friction, or None, at once."""
-        run = self._run
-        self._put_end(friction)
-        run.friction[:], run.sliding, run.friction_changes = (
-            run.friction_end, run.sliding_end, False)
-
-    def _put_end(self, friction: Friction | None) -> None:
-        run = self._run
-        run.keeps_friction = friction is not None
-        run.friction_end[:], run.sliding_end = (
-            (0.0, VELOCITY) if friction is None
-            else ((friction.coulomb, friction.viscous), friction.velocity))
-
-    def begin(self, time: float, friction: Friction | None, effort: Array, speed: Array,
-              blend_time: float) -> None:
-        """
-        Start the C¹ change to a friction, or to None, at a time [s].
-
-        It lasts `blend_time` [s], or longer: with the limits `effort` and `speed` (n,), which may
-        be infinite, a torque changes by at most CHANGE_RATE of its limit per second.
-
-        """
-        run = self._run
-        advance_friction(run, time)
-        before = run.keeps_friction, run.friction_end.copy(), run.sliding_end
-        self._put_end(friction)
-        if all(map(np.array_equal, before,
-                   (run.keeps_friction, run.friction_end, run.sliding_end))):
-            return
-        run.friction_begin[:], run.sliding_begin = run.friction, run.sliding
-        change = np.abs(run.friction_end - run.friction) * [
-            np.ones(len(speed)), np.where(np.isfinite(speed), speed, 1.0)]
-        fastest = 1.5 * float((change.sum(axis=0) / effort).max()) / CHANGE_RATE
-        run.friction_time, run.friction_age, run.friction_duration = (
-            time, 0.0, max(blend_time, fastest))
-        run.friction_changes = True
-
-    @property
-    def is_none(self) -> bool:
-        """Whether no friction is in force now, nor after the change."""
-        return not (self._run.friction_changes or self._run.keeps_friction)
+    none = np.zeros((2, len(effort)))
+    old, new = (none if one is None else np.array([one.coulomb, one.viscous])
+                for one in (before, after))
+    change = np.abs(new - old) * [np.ones(len(speed)), np.where(np.isfinite(speed), speed, 1.0)]
+    return 1.5 * float((change.sum(axis=0) / effort).max()) / CHANGE_RATE
 
 
 def least_inertia(robot: Robot) -> Array:

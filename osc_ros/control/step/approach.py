@@ -1,12 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Approach: references, friction, damping and posture move to their values at a state."""
+"""Approach: references, damping and posture move to their values at a state."""
 
 from __future__ import annotations
 
 from osc_ros.compile.compiled import inlined, stage
-from osc_ros.control.model_error.friction import advance_friction
 from osc_ros.control.setpoint.posture import posture_acceleration, put_springs
 from osc_ros.control.step.law_record import stage_at
 from osc_ros.control.step.stages import RESPONSE
@@ -15,15 +14,14 @@ from osc_ros.control.tasks.task_reference import put_references
 
 
 @stage
-def approach(m, d, run, posture, Lambda_inv, time, q, qd):
+def approach(m, d, posture, Lambda_inv, time, q, qd):
     """
-    Advance task references and friction; write acceleration of the posture and joint springs.
+    Advance task references; write acceleration of the posture and joint springs.
 
     This runs before the dynamics of the tick, so Λ⁻¹ (6 m, 6 m) is that of the last tick.
 
     """
     put_references(m, d, Lambda_inv, time)
-    advance_friction(run, time)
     if m.is_guided:
         put_damping(m, d, qd)
     posture_acceleration(m, d, q, qd, posture, d.qdd_posture)

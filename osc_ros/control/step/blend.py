@@ -15,21 +15,11 @@ to its own robot.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
 from osc_ros.compile.compiled import kernel, stage
-from osc_ros.control.data import OF_BLEND
 from osc_ros.control.limits.limiter import add
 from osc_ros.control.step.law_record import torque_at
-from osc_ros.dynamics.algebra.fade import CHANGE_RATE, LONGEST_TICK, smoothed
+from osc_ros.dynamics.algebra.fade import LONGEST_TICK, smoothed
 from osc_ros.dynamics.algebra.vectors import assign
-
-Array = NDArray[np.float64]
-
-HURRIED = 0.1  # least duration of a blend for whose end another change of settings waits [s]
 
 
 @kernel
@@ -83,54 +73,3 @@ def blended_torque(law, time, q, qd, tau):
     if old.d.plans:
         d.plans = True
     return count
-
-
-class Blend:
-    """
-    Weight of a replaced setup, which falls smoothly (C¹) from 1 to 0.
-
-    The duration is the blend time, or the largest 2 |difference| / (CHANGE_RATE · limit) of all
-    joints if that is longer: then a constant difference changes by at most 3/4 CHANGE_RATE · limit
-    per second. `run` is a record RUN of `osc_ros.control.data`.
-
-    """
-
-    def __init__(self, run: Any) -> None:
-        self._run = run
-
-    @property
-    def weight(self) -> float:
-        """Weight of the replaced setup; 0 after the end."""
-        return float(self._run.blend_weight)
-
-    def end(self) -> None:
-        """End the blend at once."""
-        self._run.clear(one.name for one in OF_BLEND)
-
-    def begin(self, time: float, difference: Array, limits: Array, blend_time: float) -> None:
-        """
-        Start the blend with weight 1 at a time [s].
-
-        `difference` (n,) are the torques of the replaced setup minus those of the new one [N·m];
-        `limits` (n,) are the effort limits, which may be infinite; `blend_time` is the least
-        duration [s].
-
-        """
-        run = self._run
-        run.blend_duration = _duration(difference, limits, blend_time)
-        run.tau_difference[:], run.blend_time = difference, time
-        run.blend_age, run.blend_weight = 0.0, 1.0
-
-    def hurry(self, limits: Array) -> None:
-        """Shorten the blend to HURRIED, or to what the present difference of the torques needs."""
-        run = self._run
-        if run.blend_weight == 0.0:
-            return
-        found = _duration(run.tau_difference / run.blend_weight, limits, HURRIED)
-        if found < run.blend_duration:
-            run.blend_age *= found / run.blend_duration
-            run.blend_duration = found
-
-
-def _duration(difference: Array, limits: Array, least: float) -> float:
-    return max(least, 2.0 * float((np.abs(difference) / limits).max()) / CHANGE_RATE)

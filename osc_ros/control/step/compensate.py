@@ -8,7 +8,7 @@ from __future__ import annotations
 from osc_ros.compile.compiled import stage, view
 from osc_ros.control.model_error.command_model import put_driver
 from osc_ros.control.model_error.disturbance import compensate, FALLS, FOLLOWS, HELD
-from osc_ros.control.model_error.friction import gain_of, is_compensated, put_compensation
+from osc_ros.control.model_error.friction import gain_of, put_compensation
 from osc_ros.control.setpoint.motion import any_waits
 from osc_ros.control.step.law_record import stage_at
 from osc_ros.control.step.reference import integrate, note_tick, put_forces, put_motion
@@ -34,13 +34,13 @@ def follow(law, Lambda_inv, count, time, q, qd):
 @stage
 def compensate_friction(law, q, qd, tau):
     """Add the friction compensation to torques within the limits; subtract those of the driver."""
-    m, d, run = law.m, law.d, law.run
-    if not is_compensated(run):
+    m, d = law.m, law.d
+    if not m.compensates_friction:
         d.tau_friction[:] = 0.0
     elif m.is_guided:
-        put_friction(m, d, qd, run.friction)
+        put_friction(m, d, qd)
     else:
-        put_compensation(run, d, q, qd, tau, gain_of(d.highest_rate, d.longest_tick))
+        put_compensation(m, d, q, qd, tau, gain_of(d.highest_rate, d.longest_tick))
     put_driver(law.model, q, qd, d.tau_driver)
     for i in range(d.n):
         d.offset[i] = d.tau_friction[i] - d.tau_driver[i]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from osc_ros.compile.compiled import kernel, view
 from osc_ros.control.model_error.contact import NOT_TOUCHED
-from osc_ros.control.model_error.friction import is_compensated
 from osc_ros.control.setpoint.motion import look
 from osc_ros.control.step.approach import add_springs, approach
 from osc_ros.control.step.blend import blended_torque
@@ -122,14 +121,14 @@ def setup_torque(law, time, q, qd, tau):
         Number of solves, which is positive, or REFUSED.
 
     """
-    m, d, run, entry, links = law.m, law.d, law.run, law.stage, links_of(law)
-    approach(m, d, run, law.posture, links.Lambda_inv, time, q, qd)
+    m, d, entry, links = law.m, law.d, law.stage, links_of(law)
+    approach(m, d, law.posture, links.Lambda_inv, time, q, qd)
     if stage_at(entry, (law, OUTWARD, q, qd, d.qdd_posture)) != DONE:
         return REFUSED
     status = stage_at(entry, (law, JACOBIAN, view(d.J, 0, (d.J.size,)), q, qd))
     count = put_forces_of_tasks(m, d, links, time)
     status |= stage_at(entry, (law, INWARD, d.qdd_posture, d.link_F, tau))
-    if is_compensated(run):
+    if m.compensates_friction:
         status |= follow(law, links.Lambda_inv, count, time, q, qd)
     status |= add_springs(law, tau)
     status |= limit_torque(law, count, time, q, qd, tau)

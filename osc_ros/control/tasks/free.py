@@ -206,11 +206,11 @@ def put_damping(m, d, qd):
 
 
 @inlined
-def put_friction(m, d, qd, friction):
-    """Write the torques that compensate a fraction of the friction (2, n) at qd (n,) [N·m]."""
+def put_friction(m, d, qd):
+    """Write the torques that compensate a fraction of the friction at qd (n,) [N·m]."""
     for i in range(d.n):
         d.tau_friction[i] = m.hand_friction * (
-            friction[0, i] * np.tanh(qd[i] / SLIDING) + friction[1, i] * qd[i])
+            m.friction[0, i] * np.tanh(qd[i] / SLIDING) + m.friction[1, i] * qd[i])
 
 
 class Guidance:

@@ -39,8 +39,7 @@ from osc_ros.control.accepted import (
     OUTSIDE,
     require_reach,
 )
-from osc_ros.control.goals import checked_wrench
-from osc_ros.control.law import Law
+from osc_ros.control.law import checked_wrench, Law
 from osc_ros.control.setpoint.set_point_generator import Motion
 from osc_ros.control.setpoint.stamps import begin_text, require_timely, SOON, start_of
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal

@@ -14,13 +14,14 @@ from foreign import ForeignPlant
 from friction_kernel import compiled
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
+from osc_ros.control.blending import begin_blend
 from osc_ros.control.data import RUN
 from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import HOLDING
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.friction import FEEDBACK, feedback_gain, Friction, PUSH
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
-from osc_ros.control.step.blend import advance, Blend
+from osc_ros.control.step.blend import advance
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.dynamics.algebra.fade import CHANGE_RATE
 from osc_ros.errors import InputError
@@ -338,20 +339,20 @@ def test_changes_at_100_hz_come_in_no_faster_than_one():
 
 def test_blend_changes_a_difference_at_no_more_than_the_rate_however_often_it_begins():
     run, rng, limits = RUN.new(n=3), np.random.default_rng(0), np.array([10.0, 100.0, np.inf])
-    blend, difference, time = Blend(run), np.zeros(3), 0.0
+    difference, time = np.zeros(3), 0.0
     for _ in range(300):
-        left = blend.weight * difference
+        left = run.blend_weight * difference
         difference = left + rng.normal(size=3) * [10.0, 30.0, 100.0] * (rng.random() < 0.3)
-        blend.begin(time, difference, limits, 0.3)
+        begin_blend(run, time, difference, limits, 0.3)
         last = difference
         for _ in range(rng.integers(1, 40)):
             time += PERIOD
             advance(run, time)
-            now = blend.weight * difference
+            now = run.blend_weight * difference
             assert (np.abs(now - last)[:2] <= 0.75 * CHANGE_RATE * PERIOD * limits[:2]
                     * (1.0 + 1e-9)).all()
             last = now
     for _ in range(20000):
         time += PERIOD
         advance(run, time)
-    assert blend.weight == 0.0
+    assert run.blend_weight == 0.0
