@@ -31,7 +31,7 @@ from osc_ros.control.settings import Settings
 from osc_ros.control.step.entries import entries
 from osc_ros.control.step.evaluate import put_axes
 from osc_ros.control.step.law_record import LAW, UNCOMPENSATED, UNOBSERVED
-from osc_ros.control.step.reference import Reference
+from osc_ros.control.step.reference import feedback_rates, put_at_rest
 from osc_ros.control.step.stages import use_method
 from osc_ros.control.step.step import setup_torque
 from osc_ros.control.tasks.bandwidth import (
@@ -155,7 +155,8 @@ class CompiledLaw:
         self.levels = [Level(task, self.m, self.d, i) for i, task in enumerate(self._tasks)]
         self.guidance = None if settings.free is None else Guidance(
             settings.free, robot, settings.tasks[0].limits.box, self.m, self.d)
-        self.reference = Reference(self.d, self.levels)
+        self.d.feedback_rates[:] = [feedback_rates(level) for level in self.levels]
+        put_at_rest(self.d)
         self._find_bandwidth()
         self._refer()
         for record in self.m, self.d:  # a record makes each view on its first use
@@ -520,7 +521,7 @@ class CompiledLaw:
             self.m.compensates_friction = True
         self.torque(0.0, q, rest, rest.copy())
         self.record.run, self.m.compensates_friction = own, kept
-        self.reference.forget()
+        put_at_rest(self.d)
         self.limiter.forget()
         self.inverse_dynamics(q, rest, rest)
         self.solver.note(1)

@@ -526,7 +526,7 @@ LAW_D = Table(
     Slot('reference_time', (), 's', 'stamp of its last tick'),
     Slot('longest_tick', (), 's', 'longest interval between its latest ticks; decays'),
     Slot('feedback_rates', ('k', 7), '1/s', 'of the velocity feedback of each task, see '
-         '`reference.Reference`'),
+         '`reference.feedback_rates`'),
     Slot('highest_rate', (), '1/s', 'highest rate of the velocity feedback of the tasks'),
     # for the caller
     Slot('plans', (), '', 'whether `SetPointGenerator.plan` has work before the next tick', bool),

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.collision.obstacles import Obstacles
+from osc_ros.compile.compiled import plain
 from osc_ros.control import joint_drive
 from osc_ros.control.accepted import bounded_twist, checked_override, require_seconds, require_unit
 from osc_ros.control.blending import SetupBlending
@@ -58,11 +59,13 @@ from osc_ros.control.setpoint.set_point_generator import (
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal, require_rigid
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.settings import Settings
-from osc_ros.control.step.law_memory import LawMemory, PAUSE
+from osc_ros.control.step.evaluate import PAUSE, period_for_gains
 from osc_ros.control.step.law_record import CONTROLLER, INFINITE, REFUSED
 from osc_ros.control.step.places import Copies, load, Places
+from osc_ros.control.step.reference import put_at_rest
 from osc_ros.control.step.step import law_torque
 from osc_ros.control.tasks import impedance
+from osc_ros.control.tasks.bandwidth import DELAY
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.free import REFUSAL
 from osc_ros.control.tasks.freedoms import require_single_freedoms
@@ -235,8 +238,10 @@ class Law:
         self._posture = PostureSetPoint(robot, q)
         self._leaving = PostureSetPoint(robot, q)  # of replaced settings with another leader
         self._is_placed = False  # becomes true in `hold`
-        self._memory = LawMemory(self._run, robot.gravity)
-        self._memory.hold(q)
+        run = self._run
+        run.delay, run.tick_time, run.noted_time = DELAY, -math.inf, -math.inf
+        run.gravity[:] = run.wanted_gravity[:] = robot.gravity
+        run.speed_override, run.tick_q[0] = 1.0, q
         setup.join(self._run, self._posture)
         self._use_now(setup)
 
@@ -385,6 +390,23 @@ class Law:
         return self._posture
 
     @property
+    def _here(self) -> Array:
+        """Positions (n,) of the last tick or `hold`."""
+        return np.array(self._run.tick_q[0])
+
+    @property
+    def _period_for_gains(self) -> float:
+        return float(plain(period_for_gains)(self._run))
+
+    def _tick(self, ago: int = 0) -> tuple[float, Array, Array, Array] | None:
+        """Stamp, q, qd and tau of the last tick (`ago` 0), or the one before (1); None: none."""
+        run = self._run
+        if run.ticks <= ago:
+            return None
+        return (float(run.tick_times[ago]), run.tick_q[ago].copy(), run.tick_qd[ago].copy(),
+                run.tick_tau[ago].copy())
+
+    @property
     def saturated(self) -> NDArray[np.bool_]:
         """Whether each joint's torque was at its limit at the last tick (n,)."""
         return self._setup.limiter.saturated
@@ -501,16 +523,16 @@ class Law:
         self._deferred = []
         setup = self._setup
         self._blending.end(setup)
-        setup.set_gravity(self._memory.gravity)
+        setup.set_gravity(self._run.gravity)
         self._is_placed = True
-        self._memory.hold(here)
+        self._run.ticks, self._run.tick_q[0] = 0, here
         self._posture.hold(here)
         poses = setup.poses(here)
         for level, i in zip(setup.levels, setup.at):
             level.hold(poses[i])
         setup.limiter.forget()
         setup.limiter.clearance.forget()
-        setup.reference.forget()
+        put_at_rest(setup.d)
         if setup.guidance is not None:
             setup.guidance.forget()
         setup.friction_torque[:] = 0.0
@@ -552,7 +574,8 @@ class Law:
         found = self._setup.unmodelled
         if found is not None and time != self._observed:
             self._observed = time
-            found.observe(time, q, qd, self._memory.torque if tau is None else tau, effort)
+            found.observe(time, q, qd, (self._run.tick_tau[0] if self.has_ticked else
+                                           None) if tau is None else tau, effort)
 
     def torque(self, time: float, q: ArrayLike, qd: ArrayLike, is_observed: bool = False
                ) -> Array:
@@ -719,29 +742,29 @@ class Law:
         before = self._setup
         following.join(self._run, self._posture)
         if before.settings.friction is not None:
-            following.reference.go_on_as(before.reference)
-        following.set_gravity(self._memory.gravity)
+            following.d.take(before.d, ('reference', 'reference_time', 'longest_tick'))
+        following.set_gravity(self._run.gravity)
         self._hand_over(following, q)
         following.limiter.added[:] = self._compensation
-        if self._memory.period_for_gains > following.longest_period:
-            following.limit_gains(self._memory.period_for_gains)
+        if self._period_for_gains > following.longest_period:
+            following.limit_gains(self._period_for_gains)
 
     def _replace(self, following: CompiledLaw) -> None:
         """Use a `CompiledLaw` at once, because another source than the law commands the arm."""
         before = self._setup
         self._blending.end(before)
         if following.settings.leader != before.settings.leader:
-            self._posture.hold(self._memory.q.copy())
+            self._posture.hold(self._here)
         self._posture.pause_beyond(*following.joint_pausing(self._posture.motion))
-        self._prepare(following, self._memory.q)
+        self._prepare(following, self._here)
         if following.space is not before.space:
             before.space.close()
         self._use_now(following)
 
     def _use(self, following: CompiledLaw, commands: bool) -> None:
         """Blend to a `CompiledLaw`; at once, if no torque of the law was sent to the arm."""
-        last = self._memory.tick()
-        following.start(self._memory.q, None if last is None else last[2], self._setup)
+        last = self._tick()
+        following.start(self._here, None if last is None else last[2], self._setup)
         if last is None or not commands:
             self._replace(following)
         else:
@@ -851,7 +874,7 @@ class Law:
                 except InputError as error:
                     errors.append(error)
         for setup in reversed(self._setups()):
-            setup.plan(self._memory.period_for_gains)
+            setup.plan(self._period_for_gains)
         if errors:
             raise errors[0]
 
@@ -994,8 +1017,8 @@ class Law:
             self._posture.stop(self._setup.joint_bounds)
             self._posture.pause_beyond(*self._setup.joint_pausing(self._posture.motion))
         else:
-            last = self._memory.tick()
-            moving = np.array([self._memory.q, self._rest if last is None else last[2],
+            last = self._tick()
+            moving = np.array([self._here, self._rest if last is None else last[2],
                                self._rest])
             end = JointMotion.to_goal(moving, None, self._setup.joint_bounds).end
             self._move_posture(np.clip(end, *self.robot.position_limits.T))
@@ -1239,7 +1262,7 @@ class Law:
 
         """
         if self._setup.settings.joints is None:
-            return self._at_rest, self._memory.q.copy()
+            return self._at_rest, self._here
         return self._posture.full_speed_state, self._posture.wanted
 
     def joint_path(self, state: Array, wanted: Array, times: ArrayLike, positions: ArrayLike,
@@ -1285,7 +1308,7 @@ class Law:
     @property
     def _at_rest(self) -> Array:
         """Position, velocity and acceleration (3, n) of an arm that rests at the last state."""
-        return np.array([self._memory.q, self._rest, self._rest])
+        return np.array([self._here, self._rest, self._rest])
 
     def reach_joints(self, duration: float, goal: ArrayLike) -> float:
         """Move the joints to a goal (n,) in a duration [s]; raise if that is too short."""
@@ -1371,12 +1394,12 @@ class Law:
             `osc_ros.control.limits.holding.require_holding`).
 
         """
-        return self._memory.gravity.copy()
+        return np.array(self._run.gravity)
 
     @gravity.setter
     def gravity(self, gravity: ArrayLike) -> None:
         self.use_gravity(self.checked_gravity(
-            gravity, self._memory.q if self._is_placed else None))
+            gravity, self._here if self._is_placed else None))
 
     def checked_gravity(self, gravity: ArrayLike, q: Array | None, acts: bool = False) -> Array:
         """
@@ -1400,19 +1423,19 @@ class Law:
         wanted = finite_array('gravity', gravity, (3,)).copy()
         require_gravity(wanted)
         if acts:
-            require_gradual(self._memory.gravity if self.has_ticked
-                            else self._memory.gravity_wanted, wanted)
+            require_gradual(self._run.gravity if self.has_ticked
+                            else self._run.wanted_gravity, wanted)
         if q is not None:
             robot = self.robot
             if self._weight is None or self._weight[0] is not robot:
                 self._weight = robot, Weight(robot)  # construction takes as long as many ticks
             require_holding(robot, wanted, q, self.settings.limits.effort,
-                            (robot, self._memory.gravity_wanted), self._weight[1])
+                            (robot, self._run.wanted_gravity), self._weight[1])
         return wanted
 
     def use_gravity(self, gravity: Array) -> None:
         """Set a gravity (3,) from `checked_gravity` [m/s²]."""
-        self._memory.gravity_wanted[:] = gravity
+        self._run.wanted_gravity[:] = gravity
 
     def __repr__(self) -> str:
         links = ', '.join(self._setup.links)
@@ -1458,7 +1481,7 @@ class Law:
             See `require_holding` and `require_strength` of `osc_ros.control.limits.holding`.
 
         """
-        robot, gravity = self.robot, self._memory.gravity_wanted
+        robot, gravity = self.robot, self._run.wanted_gravity
         usual = gravity * min(1.0, STANDARD_GRAVITY / max(float(np.linalg.norm(gravity)), 1e-9))
         q, effort = np.asarray(q, dtype=np.float64), self.settings.limits.effort
         require_holding(robot, gravity, q, effort, (robot.without_payload(), usual))
@@ -1517,10 +1540,10 @@ class Law:
             raise InputError(f'{before.space.plan.workers} workers evaluate this robot: another '
                              'one is accepted where one does')
         has_same = np.array_equal(robot.gravity, before.robot.gravity)
-        gravity = self._memory.gravity_wanted.copy() if has_same else robot.gravity
+        gravity = self._run.wanted_gravity.copy() if has_same else robot.gravity
         if robot is not before.robot and (q is not None or self._is_placed):
-            require_holding(robot, gravity, self._memory.q if q is None else q,
-                            settings.limits.effort, (before.robot, self._memory.gravity_wanted))
+            require_holding(robot, gravity, self._here if q is None else q,
+                            settings.limits.effort, (before.robot, self._run.wanted_gravity))
         return self.same_setup(settings, robot)
 
     def same_setup(self, settings: Settings, robot: Robot, precomputed: Precomputed = NOTHING_KNOWN
@@ -1551,7 +1574,7 @@ class Law:
 
         """
         if not np.array_equal(following.robot.gravity, self.robot.gravity):
-            self._memory.gravity_wanted[:] = following.robot.gravity
+            self._run.wanted_gravity[:] = following.robot.gravity
         if following.settings.leader != self.settings.leader:
             self._deferred = []  # these commands were for the settings that are replaced
         self._waiting = None
@@ -1621,7 +1644,7 @@ class Law:
 
     def last_tick(self) -> tuple[Array, Array, Array]:
         """Return q, qd and the torque (n,) of the last tick; InputError without one."""
-        if (last := self._memory.tick()) is None:
+        if (last := self._tick()) is None:
             raise InputError('there was no tick: call torque(time, q, qd) first')
         return last[1:]
 
@@ -1654,7 +1677,7 @@ class Law:
             Fewer than two ticks since `hold`, or no time between them.
 
         """
-        last, before = self._memory.tick(), self._memory.tick(1)
+        last, before = self._tick(), self._tick(1)
         if last is None or before is None or not last[0] > before[0]:
             raise InputError('there were no two ticks: call torque(time, q, qd) first')
         time, q, qd, tau = before

@@ -62,7 +62,7 @@ def put_compensation(m, d, q, qd, tau, gain):
     If tau satisfies the effort limits, so does its sum with these torques.
 
     They are written for the measured q, qd (n,); τₑ is tau (n,), the torque of the law, minus that
-    of the model for the reference motion, see `Reference`. `gain` is the result of
+    of the model for the reference motion, see `step.reference`. `gain` is the result of
     `feedback_gain`.
 
     """
@@ -110,11 +110,12 @@ class Friction:
 
     - The feedforward of a joint that the targets or the posture move is
       φ = f_c tanh(q̇ᵣ/v_s) + f_v q̇ᵣ,
-      with the reference velocity q̇ᵣ, which does not depend on the measured one (`Reference`). This
-      is the desired-velocity compensation of Armstrong-Hélouvry, Dupont and Canudas de Wit, "A
-      survey of models, analysis tools and compensation methods for the control of machines with
-      friction", Automatica 30 (1994), section 5. Kelly, Llamas and Campa, "A measurement procedure
-      for viscous and Coulomb friction", IEEE Trans. Instrum. Meas. 49 (2000), identify f_c, f_v.
+      with the reference velocity q̇ᵣ, which does not depend on the measured one
+      (`step.reference`). This is the desired-velocity compensation of Armstrong-Hélouvry, Dupont
+      and Canudas de Wit, "A survey of models, analysis tools and compensation methods for the
+      control of machines with friction", Automatica 30 (1994), section 5. Kelly, Llamas and Campa,
+      "A measurement procedure for viscous and Coulomb friction", IEEE Trans. Instrum. Meas. 49
+      (2000), identify f_c, f_v.
     - τₑ is the law's torque in addition to the model's torque for the reference motion. The
       compensation is φ + κ τₑ, saturated between 0 and φ while the reference moves, and to [-f_c,
       f_c] while it rests. Within this saturation τₑ is amplified by 1 + κ. So the compensation

@@ -12,14 +12,46 @@ from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import advance_posture
 from osc_ros.control.step import blend
-from osc_ros.control.step.law_memory import note_period, PAUSE
 from osc_ros.control.step.law_record import TURNING
-from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, PERIOD_CHANGE
+from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, DELAY, PERIOD_CHANGE, PERIOD_SHARE
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
 from osc_ros.dynamics.algebra.vectors import assign
 
+# Longest interval that counts as a tick [s]. After a longer one, a change of gravity is completed.
+PAUSE = 0.1
 # Largest rate of change of gravity in the model [m/s³]; a base that rotates at 2 rad/s causes it.
 GRAVITY_RATE = 20.0
+
+
+@inlined
+def period_for_gains(run):
+    """
+    Period that bounds the gains [s].
+
+    The phase lag of the loop grows with the sum of half a period, for the sample and hold, and
+    the delay. So a longer delay counts like a period that is longer by the ratio of these sums.
+
+    """
+    return run.mean_period * max(1.0, (0.5 + run.delay) / (0.5 + DELAY))
+
+
+@kernel
+def note_period(run, time):
+    """
+    Update the mean period with a state at a time [s]; return the period for the gains [s].
+
+    An interval of more than two mean periods counts as two of them. Another call for the same
+    state changes nothing.
+
+    """
+    dt = time - run.tick_time
+    if 0.0 < dt <= PAUSE and run.noted_time != time:
+        if run.mean_period > 0.0:
+            run.mean_period += PERIOD_SHARE * (min(dt, 2.0 * run.mean_period) - run.mean_period)
+        else:
+            run.mean_period = dt
+    run.noted_time = time
+    return period_for_gains(run)
 
 
 @inlined

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from osc_ros.compile.compiled import stage, view
-from osc_ros.control.limits.limiter import keep, limit, near_bounds, put_near_loss
+from osc_ros.compile.compiled import kernel, stage, view
+from osc_ros.control.limits.limiter import keep, limit, limit_rate, near_bounds, put_near_loss
 from osc_ros.control.setpoint.motion import note_loss
-from osc_ros.control.step.law_memory import leave
 from osc_ros.control.step.law_record import stage_at
 from osc_ros.control.step.stages import INVERSE_MASS
 from osc_ros.dynamics.algebra.vectors import assign
@@ -28,6 +27,27 @@ def limit_torque(law, count, time, q, qd, tau):
         if put_near_loss(d, near, d.tau_before):
             note_loss(m, d, d.tau_before)
     return status
+
+
+@kernel
+def leave(run, d, time, q, qd, tau):
+    """
+    Limit the rate of the torques tau (n,), and store the tick; return whether all are finite.
+
+    If they are not, the tick is not stored. `time` is in s.
+
+    """
+    if not limit_rate(d, time, run.mean_period, tau):
+        return False
+    run.tick_times[1] = run.tick_times[0]
+    for rows in (run.tick_q, run.tick_qd, run.tick_tau):
+        assign(rows[1], rows[0])
+    run.tick_time = run.tick_times[0] = time
+    assign(run.tick_q[0], q)
+    assign(run.tick_qd[0], qd)
+    assign(run.tick_tau[0], tau)
+    run.ticks = min(run.ticks + 1, 2)
+    return True
 
 
 @stage

@@ -1,11 +1,18 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reference velocity of the joints: their velocity if every task followed its target."""
+"""
+Reference velocity of the joints: their velocity if every task followed its target.
+
+It does not depend on the measured velocity. The nullspace motion is integrated from the posture's
+law. Then the velocities of the tasks' links are set to those of their targets with the least
+change in kinetic energy (Gauss), in the order of priority. Control of singular directions fades
+out as in the law, with the factors of its last solve. Only the positions of the measured state are
+used, in the Jacobian and in the posture's error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import math
 from typing import Any
 
@@ -92,40 +99,13 @@ def put_motion(m, d, dt, mobility):
                 d.highest_rate, d.feedback_rates[i, a] * np.sqrt(mobility[spring, spring]))
 
 
-class Reference:
-    """
-    Reference velocity and acceleration of the joints, independent of the measured velocity.
-
-    The nullspace motion is integrated from the posture's law. Then the velocities of the tasks'
-    links are set to those of their targets with the least change in kinetic energy (Gauss), in the
-    order of priority. Control of singular directions fades out as in the law, with the factors of
-    its last solve. Only the positions of the measured state are used, in the Jacobian and in the
-    posture's error.
-
-    Parameters
-    ----------
-    d : record
-        LAW_D of `osc_ros.control.data`.
-    levels : sequence of Level
-        Highest priority first.
-
-    """
-
-    def __init__(self, d: Any, levels: Sequence[Level]) -> None:
-        self._d = d
-        d.feedback_rates[:] = [_feedback_rates(level) for level in levels]
-        self.forget()
-
-    def forget(self) -> None:
-        """Reset the motion to rest."""
-        self._d.reference[:] = 0.0
-        self._d.reference_time, self._d.longest_tick = -math.inf, 0.0
-
-    def go_on_as(self, before: Reference) -> None:
-        self._d.take(before._d, ('reference', 'reference_time', 'longest_tick'))
+def put_at_rest(d: Any) -> None:
+    """Reset the reference motion of a record LAW_D to rest."""
+    d.reference[:] = 0.0
+    d.reference_time, d.longest_tick = -math.inf, 0.0
 
 
-def _feedback_rates(level: Level) -> list[float]:
+def feedback_rates(level: Level) -> list[float]:
     """
     Return seven numbers for the velocity feedback of a task: one for each axis, and a rate.
 

@@ -406,7 +406,7 @@ def test_terms_add_up_to_the_torque():
     assert np.abs(terms['fading']).max() > 0.1
     model, data, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip,
                                      arm.robot.joint_names, {})
-    time, q, qd, tau = arm.law._memory.tick()
+    time, q, qd, tau = arm.law._tick()
     h = pinocchio.nonLinearEffects(model, data, configuration(model, q), qd)
     np.testing.assert_allclose(terms['bias'], h, atol=tolerances.AGREEMENT * np.abs(h).max())
     assert np.abs(terms['limits']).max() < 1e-9
