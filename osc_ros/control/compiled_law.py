@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -260,7 +261,7 @@ class CompiledLaw:
         """Least inertia (n,) of each joint, see `friction.least_inertia`; None: not computed."""
         return self.d.least_inertia.copy() if self.d.least_inertia.any() else None
 
-    @property
+    @cached_property
     def precomputed(self) -> Precomputed:
         """Results that another `CompiledLaw` of the same robot and settings can use."""
         found = None if self.unmodelled is None else self.unmodelled.compensation

@@ -159,13 +159,18 @@ class Law:
     @property
     def recipe(self) -> LawRecipe:
         """Data to construct an equal law, see `of_recipe`."""
-        setups, generators = self._setups(), self.generators
+        setups = self._setups()
         waiting = () if self._waiting is None else (self._waiting,)
+        if len(setups) > 1:
+            all_of = self.generators
+            guides = tuple(tuple(all_of.index(level.generator) for level in one.levels)
+                           for one in setups)
+        else:
+            guides = (tuple(range(len(self._setup.levels))),)
         return LawRecipe(
             self._method, self._setup.space.plan.workers,
-            tuple((one.settings, one.robot, one.precomputed) for one in (*setups, *waiting)),
-            tuple(tuple(generators.index(level.generator) for level in one.levels)
-                  for one in setups))
+            tuple([(one.settings, one.robot, one.precomputed) for one in (*setups, *waiting)]),
+            guides)
 
     @classmethod
     def of_recipe(cls, recipe: LawRecipe) -> Law:
@@ -653,6 +658,8 @@ class Law:
         During a change of settings, the old and the new settings may share them.
 
         """
+        if self._blending.replaced is None:
+            return [level.generator for level in self._setup.levels]
         return list({id(level.generator): level.generator for setup in self._setups()
                      for level in setup.levels}.values())
 
