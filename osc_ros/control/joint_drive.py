@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 import math
-from typing import NamedTuple, TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,7 @@ from osc_ros.control.tasks.bandwidth import (
 from osc_ros.control.tasks.task import Task
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, Numbers, setting
 
 Array = NDArray[np.float64]
 
@@ -47,71 +48,48 @@ REFUSAL = ('the joints follow a motion of their own: accepted again after a chan
 
 
 @dataclass(frozen=True, eq=False)
-class JointDrive:
+class JointDrive(Group, group='joints'):
     """
     Gains of a motion in the joints, and the bounds within which it is planned.
 
-    Attributes
-    ----------
-    natural_frequency : float [rad/s]
-        The law reduces gains that would be unstable at the loop's period.
-    damping_ratio : float
-    stiffness : float or (n,), optional [N·m/rad, N/m]
-        Joint impedance: each joint is a spring, which yields to a hand.
-    damping : float or (n,), optional [N·m·s/rad, N·s/m]
-        Default: none, but a damping rate of all joints, for the geometric mean of their natural
-        frequencies as springs and `damping_ratio`.
-    speed : float
-        Share of the velocity limits that a planned motion uses, more than 0, at most 1.
-    ramp : float [s]
-        Least time in which a motion reaches this speed.
-    leash : float [rad, m]
-        Lag of a joint at which the motion pauses, until the arm follows again.
-    friction : float [N·m, N]
-        Largest unknown dry friction of a joint. Without springs it is compensated, and so are an
-        unknown payload and errors of the masses, see `Disturbance`, because the torques above are
-        too small to move light joints against friction. 0: nothing is compensated.
+    Gains that would be unstable at the loop's period are reduced. With a stiffness each joint is a
+    spring, which yields to a hand; without damping, all joints have the damping rate for the
+    geometric mean of their natural frequencies as springs, and `damping_ratio`. Without springs
+    friction is compensated, and so are an unknown payload and errors of the masses, see
+    `Disturbance`, because the torques above are too small to move light joints against friction.
 
     Raises
     ------
     InputError
-        A number out of its range.
+        A number that is not accepted, damping without stiffness.
 
     """
 
-    natural_frequency: float = 20.0
-    damping_ratio: float = 1.0
-    stiffness: Array | None = None
-    damping: Array | None = None
-    speed: float = 0.5
-    ramp: float = 0.4
-    leash: float = 0.2
-    friction: float = 1.0
-
-    if TYPE_CHECKING:  # numbers and sequences are accepted; they become arrays
-        def __init__(self, natural_frequency: float = ..., damping_ratio: float = ...,
-                     stiffness: ArrayLike | None = ..., damping: ArrayLike | None = ...,
-                     speed: float = ..., ramp: float = ..., leash: float = ...,
-                     friction: float = ...) -> None: ...
+    natural_frequency: float = setting(
+        20.0, 'Natural frequency of the joint errors in mode joints [rad/s]; reduced where the '
+        'loop is too slow for it', lower=1e-3, upper=1e3)
+    damping_ratio: float = setting(1.0, 'Damping ratio of the joint errors in mode joints',
+                                   lower=0.1, upper=5.0)
+    stiffness: Numbers = setting(
+        None, 'Stiffness of each joint as a spring in mode joints [N m/rad, N/m], one for each '
+        'joint or one for all; empty: joints.natural_frequency', lower=0.0, upper=1e6)
+    damping: Numbers = setting(
+        None, 'Damping of each spring [N m s/rad, N s/m]; empty: by joints.damping_ratio',
+        lower=0.0, upper=1e6)
+    speed: float = setting(
+        0.5, 'Share of the velocity limits that planned motions of the joints use', lower=1e-3,
+        upper=1.0)
+    ramp: float = setting(0.4, 'Least time in which they reach this speed [s]', lower=0.01,
+                          upper=60.0)
+    leash: float = setting(0.2, 'Lag of a joint at which a motion of the joints pauses [rad, m]',
+                           lower=1e-3, upper=100.0)
+    friction: float = setting(
+        1.0, 'Largest unknown dry friction of a joint [N m, N], which mode joints compensates '
+        'without joints.stiffness, as disturbance.mode does; 0: it compensates nothing',
+        lower=0.0, upper=1e3)
 
     def __post_init__(self) -> None:
-        """Convert to arrays; refuse numbers out of their range."""
-        for name, most in (('natural_frequency', np.inf), ('damping_ratio', np.inf),
-                           ('speed', 1.0), ('ramp', 60.0), ('leash', np.inf)):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and 0.0 < value <= most):
-                raise InputError(f'joint drive: {name} {value}: must be more than 0'
-                                 + (f', at most {most:g}' if np.isfinite(most) else ''))
-        if not 0.0 <= self.friction < np.inf:
-            raise InputError(f'joint drive: friction {self.friction}: must be a finite number '
-                             'of 0 or more')
-        for name in ('stiffness', 'damping'):
-            if getattr(self, name) is not None:
-                value = np.array(getattr(self, name), dtype=np.float64)
-                if value.ndim > 1 or not (np.isfinite(value) & (value >= 0.0)).all():
-                    raise InputError(f'joint drive: {name} {value.tolist()}: must be a '
-                                     'finite number of 0 or more, or one for each joint')
-                object.__setattr__(self, name, value)
+        super().__post_init__()
         if self.damping is not None and self.stiffness is None:
             raise InputError('joint drive: damping is given without stiffness: give both')
 
@@ -152,7 +130,7 @@ class JointDrive:
     def _of_joints(self, name: str, n: int) -> Array:
         """Return `stiffness` or `damping` of each joint (n,); 0 if it is None."""
         value = getattr(self, name)
-        if value is not None and value.ndim == 1 and len(value) != n:
+        if value is not None and len(value) not in (1, n):
             raise InputError(f'joint drive: {name} has {len(value)} numbers: give one, '
                              f'or {n}, one for each joint')
         return np.asarray((0.0 if value is None else value) * np.ones(n))

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.limits.limits import Limits
@@ -24,44 +22,35 @@ from osc_ros.control.tasks.task import Task
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, setting
 
 EFFORTS = 'commanded', 'measured', 'measured without driver'
 TASKS, HAND, JOINTS = 'tasks', 'hand', 'joints'
 
 
 @dataclass(frozen=True)
-class Observation:
+class Observation(Group, group='external_force'):
     """
     Settings of the observer of external torques, see `osc_ros.control.model_error.observer`.
-
-    Attributes
-    ----------
-    bandwidth : float [rad/s]
-    efforts : str
-        Source of the motor torques: 'commanded'; 'measured', the efforts of the states, which
-        contain the torques that the driver adds; 'measured without driver'.
 
     Raises
     ------
     InputError
-        A bandwidth that is not positive and finite, another source of torques.
+        A bandwidth that is not accepted, another source of torques.
 
     """
 
-    bandwidth: float = BANDWIDTH
-    efforts: str = 'commanded'
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.bandwidth) and self.bandwidth > 0.0):
-            raise InputError(f'bandwidth {self.bandwidth} rad/s: give a positive, finite '
-                             'number')
-        if self.efforts not in EFFORTS:
-            raise InputError(f"efforts '{self.efforts}': must be one of "
-                             + ', '.join(EFFORTS))
+    bandwidth: float = setting(
+        BANDWIDTH, 'Bandwidth of the observer of external torques; its delay is the reciprocal '
+        '[rad/s]', lower=1e-2, upper=1e4)
+    efforts: str = setting(
+        'commanded', 'Torques of the motors from which external torques are computed: commanded; '
+        'measured, the efforts of joint_states, in N m and with what the driver adds; measured '
+        'without driver', choices=EFFORTS)
 
 
 @dataclass(frozen=True, eq=False)
-class Settings:
+class Settings(Group):
     """
     All settings of a law; `Law.change` changes them while the law runs.
 
@@ -77,8 +66,6 @@ class Settings:
     damping : SingularityDamping
     limits : Limits
         Joint limits. Default: `Limits.of(robot)`, which the law stores in `law.settings`.
-    blend_time : float
-        Duration of the blend after a change [s].
     friction : Friction, optional
         Friction to compensate; `Friction.of(robot, 0.5)` is half of that in the URDF.
     driver : Driver, optional
@@ -99,8 +86,8 @@ class Settings:
     Raises
     ------
     InputError
-        No task, two tasks of the same name, a blend time that is not positive and finite, a value
-        of another type, both `free` and `joints`.
+        No task, two tasks of the same name, a blend time that is not accepted, a value of another
+        type, both `free` and `joints`.
 
     """
 
@@ -108,7 +95,9 @@ class Settings:
     posture: Posture = Posture()
     damping: SingularityDamping = field(default_factory=SingularityDamping)
     limits: Limits = None  # type: ignore[assignment]  # until the law knows the robot
-    blend_time: float = 0.3
+    blend_time: float = setting(
+        0.3, 'Time in which changed parameters and target wrenches take effect [s]', lower=1e-3,
+        upper=60.0)
     friction: Friction | None = None
     driver: Driver | None = None
     observation: Observation | None = None
@@ -118,6 +107,7 @@ class Settings:
     clearance: Clearance | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_type('tasks', self.tasks, (tuple, list), 'a tuple of tasks, as in tasks=(Task(),)')
         object.__setattr__(self, 'tasks', tuple(self.tasks))
         for task in self.tasks:
@@ -132,8 +122,6 @@ class Settings:
         if not names or len(set(names)) < len(names):
             raise InputError(f"tasks are named {', '.join(names) or 'nothing'}: give one "
                              'or more, each with a name of its own')
-        if not (np.isfinite(self.blend_time) and self.blend_time > 0.0):
-            raise InputError(f'blend time {self.blend_time} s: must be more than 0')
         if self.free is not None and self.joints is not None:
             raise InputError('free and joints are both given: give one of them')
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-import math
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.errors import InputError, OscError
+from osc_ros.errors import OscError
+from osc_ros.setting import Setting as Setting  # of `Hardware.settings`
 
 Array = NDArray[np.float64]
 
@@ -82,137 +82,6 @@ class Description:
     def is_simulated(self) -> bool:
         """Whether the arm is simulated: its clock is."""
         return self.clock == 'simulated'
-
-
-@dataclass(frozen=True)
-class Setting:
-    """
-    A parameter of a kind of arm; the parameter of the node is `hardware.NAME`.
-
-    Attributes
-    ----------
-    name : str
-    default : bool, int, float, str, or a tuple of float or str
-        Default value; its type is the type of the parameter.
-    description : str
-        Description of the parameter, with its unit.
-    lower, upper : float
-        Bounds of a number, or of every number of an array.
-    size : int, optional
-        Length of an array; None for any.
-    choices : tuple of str
-        Accepted texts; empty: any.
-    of : type
-        Type of the entries of an array, float or str.
-    fixed : bool
-        True if the value cannot change after the start of the node, because the names of files,
-        programs and machines must not be set over the network.
-
-    """
-
-    name: str
-    default: Any
-    description: str
-    lower: float = -math.inf
-    upper: float = math.inf
-    size: int | None = None
-    choices: tuple[str, ...] = ()
-    of: type = float
-    fixed: bool = False
-
-    @property
-    def kind(self) -> type:
-        """Type of the value, or of every entry of an array."""
-        return self.of if isinstance(self.default, tuple) else type(self.default)
-
-    @property
-    def unit(self) -> str:
-        """Unit in the description; empty if there is none."""
-        return self.description.partition('[')[2].partition(']')[0]
-
-    @property
-    def accepted(self) -> str:
-        """Description of the accepted values."""
-        kind = self.kind
-        accepted = {bool: 'true or false', int: 'an integer', float: 'a number',
-                    str: f"one of {', '.join(self.choices)}" if self.choices else 'a text'}[kind]
-        if kind in (int, float):
-            if self.lower > -math.inf:
-                accepted += f', at least {self.lower:g}'
-            if self.upper < math.inf:
-                accepted += f', at most {self.upper:g}'
-        if isinstance(self.default, tuple):
-            many = 'any number' if self.size is None else self.size
-            accepted = f'an array of {many}, each {accepted}'
-        return accepted
-
-    def checked_value(self, value: Any) -> Any:
-        """
-        Return the value in the type of the default.
-
-        Raises
-        ------
-        InputError
-            The value is not accepted; names the parameter, its value, and the accepted values.
-
-        """
-        value = self.parsed(value)
-        if isinstance(self.default, tuple):
-            if isinstance(value, str):  # a str is iterable, but no array
-                raise self._refusal(value)
-            try:
-                values = tuple(self._scalar(x, self.of) for x in value)
-            except TypeError:
-                raise self._refusal(value) from None
-            if self.size is not None and len(values) != self.size and (values or self.default):
-                raise self._refusal(value)
-            return values
-        return self._scalar(value, type(self.default))
-
-    def parsed(self, value: Any) -> Any:
-        """
-        Convert texts to numbers where numbers are accepted, and False to an accepted 'off'.
-
-        `ros2 param load` and `ros2 param set` pass values as texts and read them as YAML, in which
-        inf, 1e-06 and lists such as [inf, 0.5] are texts, and off is False. Any other value is
-        returned unchanged.
-
-        """
-        if value is False and 'off' in self.choices:
-            return 'off'
-        if self.kind is not float:
-            return value
-        try:
-            if not isinstance(self.default, tuple):
-                return _number(value) if isinstance(value, str) else value
-            is_list = isinstance(value, str) and value.startswith('[')
-            texts = value[1:-1].split(',') if is_list else value
-            if isinstance(texts, list) and any(isinstance(text, str) for text in texts):
-                return [_number(text) for text in texts]
-        except ValueError:
-            pass
-        return value
-
-    def _scalar(self, value: Any, kind: type) -> Any:
-        if kind is float and type(value) is int:
-            value = float(value)
-        if type(value) is not kind:
-            raise self._refusal(value)
-        if self.choices and value not in self.choices:
-            raise self._refusal(value)
-        if isinstance(value, (int, float)) and not self.lower <= value <= self.upper:
-            raise self._refusal(value)
-        return value
-
-    def _refusal(self, value: Any) -> InputError:
-        value = value.tolist() if hasattr(value, 'tolist') else value
-        return InputError(f"parameter '{self.name}' is {value!r}: must be {self.accepted}"
-                          + (f' [{self.unit}]' if self.unit else ''))
-
-
-def _number(text: Any) -> float:
-    """Return the number in a text, in which infinity may be .inf as in YAML."""
-    return float(text.replace('.inf', 'inf') if isinstance(text, str) else text)
 
 
 class Hardware(Protocol):

@@ -58,10 +58,9 @@ CLASSES: dict[str, type] = {one.__name__: one for one in (
 _ARGUMENTS: dict[type, tuple[str, ...]] = {  # constructor arguments
     **{one: getattr(one, '_fields', None) or tuple(
         field.name for field in fields(one) if field.init)
-       for one in CLASSES.values() if one not in (Driver, JointMotion, Path, SingularityDamping)},
+       for one in CLASSES.values() if one not in (Driver, JointMotion, Path)},
     Driver: ('robot', 'compensates'), Path: tuple(KNOTS),
-    JointMotion: ('times', 'coefficients'),
-    SingularityDamping: ('length', 'low', 'high')}
+    JointMotion: ('times', 'coefficients')}
 _MAKERS: dict[type, Callable[..., Any]] = {
     JointMotion: JointMotion.of_arrays, Path: Path.of_knots,
     Drift: lambda pose, twist, since: Drift(

@@ -14,7 +14,7 @@ from common import CHECKOUT
 PACKAGE = CHECKOUT / 'osc_ros'
 MODULES = sorted(PACKAGE.rglob('*.py'))
 # Modules that every folder may import.
-SHARED = ('', 'errors', 'commandline', 'interrupts')
+SHARED = ('', 'errors', 'setting', 'commandline', 'interrupts')
 # The folders, and the module control/data. The modules of a folder import only from this folder
 # and from those that come before it in this list.
 ORDER = (

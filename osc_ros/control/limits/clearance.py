@@ -33,6 +33,7 @@ from osc_ros.dynamics.algebra.kinematics import are_adjacent, link_frame, placem
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.assembly import axis_on_z
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ class Near(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Clearance:
+class Clearance(Group):
     """
     Shapes of an arm that keep clear of each other, of the obstacles of the law, and of a fence.
 
@@ -78,8 +79,6 @@ class Clearance:
     ignored : tuple of (str, str)
         Pairs of links or things that are not compared. Those on the same body never are, nor links
         of bodies that one joint connects.
-    margin : float [m]
-        Distance at which the approach ends, at most LARGEST_MARGIN.
     fence : (k, 4)
         Planes, base axes: links stay where x · n ≥ d; each row has n and d [m].
     touching : tuple of str
@@ -94,19 +93,18 @@ class Clearance:
 
     shapes: tuple[LinkShape, ...]
     ignored: tuple[tuple[str, str], ...] = ()
-    margin: float = 0.02
+    margin: float = setting(0.02, 'Distance at which the approach ends [m]', name='', lower=1e-9,
+                            upper=LARGEST_MARGIN)
     fence: Array = None  # type: ignore[assignment]
     touching: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for shape in self.shapes:
             require_type('an entry of shapes', shape, LinkShape, 'a LinkShape')
         object.__setattr__(self, 'shapes', tuple(self.shapes))
         object.__setattr__(self, 'ignored', tuple((str(a), str(b)) for a, b in self.ignored))
         object.__setattr__(self, 'touching', tuple(self.touching))
-        if not (isinstance(self.margin, (int, float)) and 0.0 < self.margin <= LARGEST_MARGIN):
-            raise InputError(f'clearance margin {self.margin}: must be more than 0, at most '
-                             f'{LARGEST_MARGIN:g} m')
         given = np.zeros((0, 4)) if self.fence is None else self.fence
         planes = float_array('fence', given, np.shape(given))
         if planes.size % 4:

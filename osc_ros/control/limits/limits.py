@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.dynamics.methods import default_method
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -35,47 +36,46 @@ _STATES = 64  # number of sampled configurations for the least deceleration
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class Limits(Group, group='limits'):
     """
     Limits of all joints; `Limits.of` takes them from a robot.
 
-    Attributes
-    ----------
-    position : (n, 2) [rad, m]
-        Lower and upper limit; infinite for joints without limits.
-    velocity, effort : (n,) [rad/s, m/s], [N·m, N]
-        Largest magnitudes; may be infinite.
-    effort_rate : (n,) [N·m/s, N/s]
-        Largest rate of change of a torque, at least 2 effort / LONGEST_REACTION; may be infinite.
-    deceleration : (n,) [rad/s², m/s²]
-        Deceleration that a joint can reach in every configuration.
-    reaction_time : float [s]
-        Time in which braking builds up, at most LONGEST_REACTION; with a longer one the braking
-        begins earlier and is softer.
-    soft_zone : float
-        Share of a joint's range, at both ends, where the posture is pushed inward; 0: no zone.
-    repulsion : float [rad/s]
-        Natural frequency of the push in the soft zone: its acceleration is 0 at the edge of the
-        zone, and repulsion² times the depth of the zone at the limit.
+    The limits of positions, `position` (n, 2) [rad, m], are infinite for joints without limits.
+    The push in the soft zone is an acceleration of 0 at its edge, and of repulsion² times the
+    depth of the zone at the limit.
 
     Raises
     ------
     InputError
         A shape that does not fit, a lower limit that is not below the upper one, a number that is
-        not positive, a slower effort_rate or a longer reaction_time.
+        not accepted, an effort_rate below 2 effort / LONGEST_REACTION.
 
     """
 
     position: Array
-    velocity: Array
-    effort: Array
-    effort_rate: Array
-    deceleration: Array
-    reaction_time: float = 0.04
-    soft_zone: float = 0.05
-    repulsion: float = 10.0
+    velocity: Array = setting(text='Largest speed of every joint [rad/s]; empty: those of the '
+                              'robot description', lower=1e-6, upper=60.0, infinite=True)
+    effort: Array = setting(text='Largest torque of every joint, base first [N m]; empty: those '
+                            'of the robot description, which these may exceed', lower=1e-9,
+                            infinite=True)
+    effort_rate: Array = setting(
+        text='Largest rate of change of every joint torque, also when a watchdog takes over '
+        '[N m/s]; at least twice the effort limit in 0.5 s; empty: twice the effort limit in '
+        'limits.reaction_time', lower=1e-6, infinite=True)
+    deceleration: Array = setting(
+        text='Deceleration that every joint can reach in any pose [rad/s²]; empty: computed from '
+        'the effort limits in the worst pose, and at most that of the robot description (URDF '
+        '1.2)', lower=1e-3)
+    reaction_time: float = setting(
+        0.04, 'Time in which braking before a limit builds up [s]; longer is earlier and softer; '
+        'at least 4 periods of `rate`', lower=1e-3, upper=LONGEST_REACTION)
+    soft_zone: float = setting(0.05, 'Share of the range of a joint, at both ends, in which the '
+                               'posture pushes it back', lower=0.0, upper=0.5)
+    repulsion: float = setting(10.0, 'Natural frequency of the push in the soft zone [rad/s]',
+                               lower=0.0, upper=1e3)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         position = np.array(self.position, dtype=np.float64)
         if position.ndim != 2 or position.shape[1] != 2:
             raise InputError(f'position limits have shape {position.shape}, must be (n, 2)')
@@ -84,28 +84,15 @@ class Limits:
                              'lower < upper')
         object.__setattr__(self, 'position', position)
         for name in ('velocity', 'effort', 'effort_rate', 'deceleration'):
-            value = np.array(getattr(self, name), dtype=np.float64)
-            if value.shape != (len(position),):
-                raise InputError(f'limits: {name} has shape {value.shape}, must be '
+            if getattr(self, name).shape != (len(position),):
+                raise InputError(f'limits.{name} has shape {getattr(self, name).shape}, must be '
                                  f'({len(position)},)')
-            if not (value > 0.0).all():
-                raise InputError(f'limits: {name} {value.tolist()}: every entry must be positive')
-            object.__setattr__(self, name, value)
-        if not 0.0 < self.reaction_time <= LONGEST_REACTION:
-            raise InputError(f'reaction time {self.reaction_time} s: must be more than 0, at '
-                             f'most {LONGEST_REACTION:g} s')
         least = 2.0 * np.where(np.isfinite(self.effort), self.effort, 0.0) / LONGEST_REACTION
         for i in np.flatnonzero(self.effort_rate < (1.0 - ROUNDING) * least).tolist():
             raise InputError(
-                f'limits: effort_rate {self.effort_rate[i]:g} of joint {i}, in a second: must '
+                f'limits.effort_rate {self.effort_rate[i]:g} of joint {i}, in a second: must '
                 f'be at least {least[i]:g}, with which its torque turns from one limit to the '
                 f'other in {LONGEST_REACTION:g} s; slower torques cannot brake the arm')
-        if not 0.0 <= self.soft_zone <= 0.5:
-            raise InputError(f'soft zone {self.soft_zone}: must be 0 to 0.5 of the range')
-        if not (np.isfinite(self.repulsion) and self.repulsion >= 0.0):
-            raise InputError(f'repulsion {self.repulsion} rad/s: must be 0 or more')
-        if not np.isfinite(self.deceleration).all():
-            raise InputError(f'limits: deceleration {self.deceleration.tolist()} is not finite')
 
     @cached_property
     def table(self) -> Array:

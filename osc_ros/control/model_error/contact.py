@@ -17,8 +17,8 @@ from osc_ros.compile.compiled import ahead, kernel, lock
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.model_error.disturbance import Disturbance, SETTLED
 from osc_ros.control.model_error.observer import OBSERVER
-from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -86,17 +86,12 @@ class Thresholds(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Contact:
+class Contact(Group, group='contact'):
     """
     Settings of the detection of contacts.
 
-    Attributes
-    ----------
-    torque : (n,) [N·m; N for prismatic]
-        Threshold of each joint, for the sum of external torque and compensation.
-    force, moment : float [N, N·m]
-        Thresholds of the wrench on the link of the first task, used where the estimate of the
-        wrench is reliable; infinite: no threshold.
+    The thresholds of the torques hold for the sums of external torque and compensation, those of
+    the wrench for the link of the first task, where the estimate of the wrench is reliable.
 
     Raises
     ------
@@ -105,14 +100,15 @@ class Contact:
 
     """
 
-    torque: Array
-    force: float = math.inf
-    moment: float = math.inf
-
-    def __post_init__(self) -> None:
-        if not (np.asarray(self.torque) > 0.0).all() or not self.force > 0.0 < self.moment:
-            raise InputError(f'thresholds of contact {np.asarray(self.torque).tolist()}, '
-                             f'{self.force}, {self.moment}: must be positive numbers')
+    torque: Array = setting(
+        text='External torque of every joint, base first, that is a contact [N m]; empty: what '
+        'the errors of disturbance.* cannot explain; ~/learn_contact finds values', lower=1e-6,
+        infinite=True)
+    force: float = setting(
+        math.inf, 'External force on the tip that is a contact, where it can be told from the '
+        'torques [N]', lower=1e-6, infinite=True)
+    moment: float = setting(math.inf, 'External moment on the tip that is a contact [N m]',
+                            lower=1e-6, infinite=True)
 
     @classmethod
     def of(cls, robot: Robot, errors: Disturbance, is_compensated: bool) -> Contact:

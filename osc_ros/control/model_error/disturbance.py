@@ -33,7 +33,7 @@ If c is switched on or off, it changes at the rate of rule 3, too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 import math
 
 import numpy as np
@@ -46,8 +46,8 @@ from osc_ros.control.model_error.observer import LONGEST_STEP, low_pass, share
 from osc_ros.control.tasks.task import Stiffness, Task
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.dynamics.trees.momentum import Momentum
-from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -277,51 +277,36 @@ _POSITIONS = 64  # number of positions that are sampled for the bounds
 
 
 @dataclass(frozen=True)
-class Disturbance:
+class Disturbance(Group, group='disturbance'):
     """
     Settings of the compensation: the assumed errors of the model.
 
     The bound of a joint's compensation is MARGIN times the sum of three torques: the payload at
     the tip, the share `masses` of the arm's own weight, both the largest over many positions, and
     the friction. A sudden torque is a contact if it exceeds REVERSAL times the friction plus the
-    share of the weight.
-
-    Attributes
-    ----------
-    payload : float [kg]
-        Largest unknown payload; its centre of mass is at most LEVER away from the tip.
-    masses : float
-        Largest relative error of the masses of the links.
-    friction : float [N·m; N for prismatic]
-        Largest unknown dry friction of a joint.
-    bandwidth : float [rad/s]
-        Bandwidth of the low-pass filter behind the observer; reduced at low rates of the states.
-    rise : float [s]
-        Least time in which the compensation rises by `friction`; for a rise by the load, the least
-        time is SLOWER times as long.
-    free : float [s]
-        Time after the start during which every torque counts as load.
+    share of the weight. For a rise by the load, the least time is SLOWER times as long as `rise`.
 
     Raises
     ------
     InputError
-        A number that is not finite, or negative; a bandwidth, friction or rise of 0.
+        A number that is not accepted.
 
     """
 
-    payload: float = 1.0
-    masses: float = 0.1
-    friction: float = 1.0
-    bandwidth: float = 200.0
-    rise: float = 0.3
-    free: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
-            value, may_be_zero = getattr(self, name), name in ('payload', 'masses', 'free')
-            if not (math.isfinite(value) and (value > 0.0 or value == 0.0 and may_be_zero)):
-                raise InputError(f'disturbance {name} {value}: must be a finite number '
-                                 + ('of 0 or more' if may_be_zero else 'above 0'))
+    payload: float = setting(
+        1.0, 'How wrong the model may be: largest unknown payload, up to 10 cm beside the tip '
+        '[kg]. Bounds the compensation, and the torques that are no contact', lower=0.0,
+        upper=1e3)
+    masses: float = setting(0.1, 'How wrong the model may be: largest relative error of the '
+                            'masses', lower=0.0, upper=1.0)
+    friction: float = setting(1.0, 'How wrong the model may be: largest unknown dry friction of a '
+                              'joint [N m]', lower=1e-6, upper=1e3)
+    bandwidth: float = setting(200.0, 'Bandwidth of the low-pass filter behind the observer; '
+                               'reduced at low rates of the states [rad/s]', name='', lower=1e-2)
+    rise: float = setting(0.3, 'Least time in which the compensation rises by '
+                          'disturbance.friction [s]', lower=1e-3, upper=60.0)
+    free: float = setting(1.0, 'Time after the start during which every torque counts as load '
+                          '[s]', name='', lower=0.0)
 
     def limits(self, robot: Robot) -> Array:
         """Rows of (5, n): effort limit, bound, rate, contact threshold, least inertia."""

@@ -15,6 +15,7 @@ from osc_ros.dynamics.algebra.fade import CHANGE_RATE
 from osc_ros.dynamics.methods import default_method
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -101,7 +102,7 @@ def put_compensation(m, d, q, qd, tau, gain):
 
 
 @dataclass(frozen=True, eq=False)
-class Friction:
+class Friction(Group, group='friction'):
     """
     Friction of the joints, f_c sign(q̇) + f_v q̇, and its compensation.
 
@@ -129,25 +130,20 @@ class Friction:
     - PUSH bounds the compensation. A geared joint that needs more has rotor inertia, which belongs
       in the model.
 
-    Attributes
-    ----------
-    coulomb : (n,) [N·m; N for prismatic]
-        Dry friction f_c.
-    viscous : (n,) [N·m·s/rad; N·s/m]
-        Viscous friction f_v.
-    velocity : float [rad/s; m/s]
-        Width v_s of the transition from one direction to the other.
-
     Raises
     ------
     InputError
-        Shapes differ, a number is negative or not finite, or the width is not positive.
+        Shapes differ, or a number is not accepted.
 
     """
 
-    coulomb: Array
-    viscous: Array
-    velocity: float = VELOCITY
+    coulomb: Array = setting(
+        text='Coulomb friction of every joint, base first, compensated in the direction of the '
+        'commanded motion [N m]; empty: friction.from_description', lower=0.0)
+    viscous: Array = setting(text='Viscous friction of every joint, base first [N m s/rad]; '
+                             'empty: friction.from_description', lower=0.0)
+    velocity: float = setting(VELOCITY, 'Width v_s of the transition from one direction to the '
+                              'other [rad/s; m/s]', name='', lower=1e-9)
 
     @classmethod
     def of(cls, robot: Robot, share: float) -> Friction | None:
@@ -156,17 +152,10 @@ class Friction:
         return cls(coulomb, viscous) if coulomb.any() or viscous.any() else None
 
     def __post_init__(self) -> None:
-        for name in ('coulomb', 'viscous'):
-            value = np.array(getattr(self, name), dtype=np.float64)
-            if value.ndim != 1 or not (np.isfinite(value).all() and (value >= 0.0).all()):
-                raise InputError(f'friction {name} {value.tolist()}: must be a number for '
-                                 'each joint, finite, 0 or more')
-            object.__setattr__(self, name, value)
+        super().__post_init__()
         if self.coulomb.shape != self.viscous.shape:
             raise InputError(f'friction has {len(self.coulomb)} entries of coulomb and '
                              f'{len(self.viscous)} of viscous: give one each a joint')
-        if not (np.isfinite(self.velocity) and self.velocity > 0.0):
-            raise InputError(f'friction velocity {self.velocity}: must be more than 0')
 
 
 def duration_of_change(before: Friction | None, after: Friction | None, effort: Array,

@@ -22,6 +22,7 @@ from osc_ros.control.tasks.bandwidth import (
 )
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -90,7 +91,7 @@ DEFAULT_WATCHDOGS: Mapping[str, Watchdog] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Supervision:
+class Supervision(Group):
     """
     Settings of a supervisor; all may change while it runs, except the names of the watchdogs.
 
@@ -100,20 +101,6 @@ class Supervision:
         Watchdogs by the name of the cause.
     effort_limits : (n,)
         Largest torque of each joint [N·m]; may be infinite.
-    stop_rate : float [1/s]
-        Rate of the exponential decay of the speed while braking.
-    fade_time : float [s]
-        Duration of the fade from one source of torque to another, at one torque per period.
-    blend_time : float [s]
-        Duration over which new effort limits come into force, for the law and the supervisor.
-    settle_time : float [s]
-        Time without the cause before the law resumes.
-    deadline : float [s]
-        Computation time of the law above which a deadline counts as missed.
-    period : float [s]
-        Expected interval between two states.
-    idle : str
-        Torque after the final stop: 'gravity' or 'zero'.
     bridges : bool
         Whether the arm is braked along a predicted state as soon as a state is missing, before
         STALE_STATE is a cause; during a reaction the arm is always braked in this way. A state is
@@ -126,40 +113,47 @@ class Supervision:
         Largest rate of change of the torques of any source [N·m/s, N/s]; default: unlimited.
     contact : Contact, optional
         Thresholds of the external torques for 'contact'; without them no contact is detected.
-    comply_frequency : float [rad/s]
-        Natural frequency of the spring of 'comply'.
-    retreat, retreat_speed : float [rad, m], [rad/s, m/s]
-        Distance and speed, during 'retract', of the joint that moves most.
 
     Raises
     ------
     InputError
-        A number that is not positive.
+        A number that is not accepted.
 
     """
 
     watchdogs: Mapping[str, Watchdog]
     effort_limits: Array
-    stop_rate: float = 10.0
-    fade_time: float = 0.05
-    blend_time: float = 0.3
-    settle_time: float = 0.1
-    deadline: float = np.inf
-    period: float = 0.002
-    idle: str = 'gravity'
+    stop_rate: float = setting(
+        10.0, 'Decay rate of the speed when the arm is stopped [1/s]; at most 0.23 times `rate`',
+        lower=0.1, upper=100.0)
+    fade_time: float = setting(
+        0.05, 'Time in which the torque changes from one source to another, such as from the law '
+        'to a watchdog [s]', lower=1e-3, upper=10.0)
+    blend_time: float = setting(
+        0.3, 'Time in which new effort limits come into force, for the law and the supervisor '
+        '[s]', name='', lower=1e-3, upper=60.0)
+    settle_time: float = setting(
+        0.1, 'The law resumes when the cause of a reaction has been gone for this time [s]',
+        lower=1e-3, upper=60.0)
+    deadline: float = setting(
+        np.inf, 'Computation time of the law above which a deadline counts as missed [s]',
+        name='', lower=1e-9, infinite=True)
+    period: float = setting(0.002, 'Expected interval between two states [s]', name='', lower=1e-6)
+    idle: str = setting(
+        'gravity', 'Last command to an arm that has been stopped for good: the torque of its '
+        'weight, or zero', choices=('gravity', 'zero'))
     bridges: bool = False
     velocity_limits: Array | None = None
     effort_rates: Array | None = None
     contact: Contact | None = None
-    comply_frequency: float = 2.0
-    retreat: float = 0.1
-    retreat_speed: float = 0.5
-
-    def __post_init__(self) -> None:
-        for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period',
-                     'comply_frequency', 'retreat', 'retreat_speed'):
-            if not getattr(self, name) > 0.0:
-                raise InputError(f'{name} {getattr(self, name)}: must be more than 0')
+    comply_frequency: float = setting(
+        2.0, 'Natural frequency of the spring of the reaction comply [rad/s]',
+        name='contact.comply_frequency', lower=1e-3, upper=10.0)
+    retreat: float = setting(0.1, 'Way of the reaction retract, of the joint that moves most '
+                             '[rad]', name='contact.retreat', lower=1e-3, upper=10.0)
+    retreat_speed: float = setting(
+        0.5, 'Speed of the reaction retract, of the joint that moves most [rad/s]',
+        name='contact.retreat_speed', lower=1e-3, upper=10.0)
 
     @classmethod
     def of(cls, robot: Robot, limits: Limits, rate: float) -> Supervision:

@@ -179,11 +179,10 @@ class Supervisor:
         if tuple(settings.watchdogs) != self._names:
             self._take_names(tuple(settings.watchdogs))
         self._settings, m = settings, self.m
-        m.period, m.blend_time = settings.period, settings.blend_time
+        settings.put(m)
         m.speed_limits[:] = (self.robot.velocity_limits if settings.velocity_limits is None
                              else settings.velocity_limits)
-        m.settle_time, m.bridges = settings.settle_time, settings.bridges
-        m.watchdog_count = len(self._names)
+        m.bridges, m.watchdog_count = settings.bridges, len(self._names)
         own, dogs = slice(len(self._names)), settings.watchdogs.values()
         m.timeout[own] = [dog.timeout for dog in dogs]
         m.watch_reaction[own] = [REACTIONS.index(dog.reaction) for dog in dogs]
@@ -194,9 +193,7 @@ class Supervisor:
             self._number(one) for one in (STALE_STATE, CONTACT, TOO_NEAR))
         self.d.leaves = False
         self.take_payload()
-        m.comply_frequency, m.idle_source = settings.comply_frequency, SOURCES.index(settings.idle)
-        m.retreat, m.retreat_speed = settings.retreat, settings.retreat_speed
-        m.fade_time, m.effort_limits[:] = settings.fade_time, settings.effort_limits
+        m.idle_source, m.effort_limits[:] = SOURCES.index(settings.idle), settings.effort_limits
         m.effort_rates[:] = np.inf if settings.effort_rates is None else settings.effort_rates
         self._report_lasting()
 

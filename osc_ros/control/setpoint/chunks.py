@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from osc_ros.control.setpoint.waypoints import BRAKE_KNOTS, excess, LONGER, slow
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.errors import InputError
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -31,49 +32,41 @@ FAR = 0.5, 0.1  # a chunk that begins farther from the set-point is a warning [r
 APART = 1e-3  # least time between two knots [s]
 
 
+def slow_down_setting() -> Any:
+    """Field of the time to rest without a further pose, for chunks and streams."""
+    return setting(0.5, 'Time in which the set-point comes to rest when the next chunk, or the '
+                   'next pose of a stream, is missing [s]', lower=0.02, upper=60.0)
+
+
 @dataclass(frozen=True)
-class ChunkBlending:
+class ChunkBlending(Group, group='target'):
     """
     Blending of the target's motion from one chunk to the next.
 
-    Attributes
-    ----------
-    fade : float [s]
-        Duration in which the distance between the present motion and the new chunk fades out;
-        differences of velocity and acceleration fade out in QUICK at most. For a distance d the
-        jerk of the fade is at most 60 d / fade³, and its speed 15/8 d / fade.
-    slow_down : float [s]
-        Duration in which the target slows down to rest at the end of a chunk, if no other chunk
-        comes. It begins slow_down / 2 before the end.
-    late : 'wait', 'skip' or 'refuse'
-        Treatment of a chunk some of whose poses are over when it comes, while the target is at
-        rest. 'wait': it begins now with its first pose, and so is late as a whole. 'skip': the
-        target enters it at the present time. A target in motion always enters it so.
-    approach : 'go' or 'refuse'
-        Treatment of a chunk that begins farther than FAR from the target.
+    Differences of velocity and acceleration fade out in QUICK at most. For a distance d the jerk
+    of the fade is at most 60 d / fade³, and its speed 15/8 d / fade. The target begins to slow
+    down slow_down / 2 before the end of the last chunk.
 
     Raises
     ------
     InputError
-        A time is not finite and positive, or an unknown treatment.
+        A time or a treatment that is not accepted.
 
     """
 
-    fade: float = 0.7
-    slow_down: float = 0.5
-    late: str = 'wait'
-    approach: str = 'go'
-
-    def __post_init__(self) -> None:
-        """Raise for times that are not finite and positive, and for unknown treatments."""
-        for name, known in (('late', LATE), ('approach', APPROACHES)):
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} of chunks is '{getattr(self, name)}': give one of "
-                                 + ', '.join(known))
-        for name in ('fade', 'slow_down'):
-            value = getattr(self, name)
-            if not 0.0 < value < np.inf:
-                raise InputError(f'{name} of chunks is {value} s: must be more than 0')
+    fade: float = setting(
+        0.7, 'Time in which the distance of a new chunk on target_chunk from the motion in '
+        'progress fades out [s]', name='chunk_fade', lower=0.02, upper=60.0)
+    slow_down: float = slow_down_setting()
+    late: str = setting(
+        'wait', 'Chunk some of whose poses are over when it comes, while the set-point is at '
+        'rest: wait, it begins now with its first pose; skip, the set-point enters it at the '
+        'present time; refuse. In motion the set-point enters it at the present time',
+        name='chunk_late', choices=LATE)
+    approach: str = setting(
+        'go', f'Chunk that begins farther than {FAR[1]:g} m or {FAR[0]:g} rad from the set-point: '
+        'go there within target.chunk_fade or longer, with a warning; or refuse it',
+        name='chunk_approach', choices=APPROACHES)
 
 
 JOINING = ChunkBlending()

@@ -21,6 +21,7 @@ from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.vectors import assign, interval_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -35,35 +36,25 @@ CALM = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Posture:
+class Posture(Group, group='posture'):
     """
     Gains of the posture, which acts in the nullspace of the tasks.
-
-    Attributes
-    ----------
-    natural_frequency : float [rad/s]
-        With 0, only the damping remains.
-    damping_ratio : float
-    damping : float [1/s]
-        Least rate 2ζω, so that joints are damped also at a low natural frequency.
 
     Raises
     ------
     InputError
-        A number is negative or not finite.
+        A number that is not accepted.
 
     """
 
-    natural_frequency: float = 5.0
-    damping_ratio: float = 1.0
-    damping: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Raise for negative and non-finite numbers."""
-        for name in ('natural_frequency', 'damping_ratio', 'damping'):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0.0):
-                raise InputError(f'posture {name} {value}: must be 0 or more')
+    natural_frequency: float = setting(
+        5.0, 'Natural frequency of the joints in the nullspace [rad/s]; at most 116 at a `rate` '
+        'of 500 Hz', lower=0.0, upper=1e3)
+    damping_ratio: float = setting(1.0, 'Damping ratio of the joints in the nullspace', lower=0.0,
+                                   upper=1e2)
+    damping: float = setting(
+        1.0, 'Least damping rate in the nullspace, whatever posture.natural_frequency and '
+        'posture.damping_ratio [1/s]; at most half of `rate`', lower=0.0, upper=1e3)
 
 
 SET_POINT = Table(

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.setpoint.chunks import slow_down_setting
 from osc_ros.control.setpoint.joining import composed
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import excess
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Target, TargetLimits
-from osc_ros.errors import InputError
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -30,42 +31,29 @@ REGULAR = 0.25  # largest distance of an arrival from a regular sequence, relati
 
 
 @dataclass(frozen=True)
-class Following:
+class Following(Group, group='target'):
     """
     Settings of the motion that follows a stream of poses.
 
-    Attributes
-    ----------
-    mode : 'stop', 'follow' or 'extrapolate'
-        'stop': go to each pose and stop there, unless the next pose comes before. 'follow': follow
-        the course of the poses, one period behind. 'extrapolate': follow it without lag.
-    horizon : float [s]
-        Duration in which the target converges to the course. The course is fitted to the poses of
-        the last `horizon`, at least to LEAST poses. A longer time gives less jerk from jitter, and
-        rounds the course more.
-    slow_down : float [s]
-        Least time in which the target stops, if the next pose is missing.
+    A longer horizon gives less jerk from jitter, and rounds the course more.
 
     Raises
     ------
     InputError
-        An unknown mode, or a time that is not finite and positive.
+        An unknown mode, or a time that is not accepted.
 
     """
 
-    mode: str = 'stop'
-    horizon: float = 0.45
-    slow_down: float = 0.5
-
-    def __post_init__(self) -> None:
-        """Raise for an unknown mode, or a time that is not finite and positive."""
-        if self.mode not in STREAMS:
-            raise InputError(f"mode of streams is '{self.mode}': must be one of "
-                             f"{', '.join(STREAMS)}")
-        for name in ('horizon', 'slow_down'):
-            value = getattr(self, name)
-            if not 0.0 < value < np.inf:
-                raise InputError(f'{name} of streams is {value} s: must be more than 0')
+    mode: str = setting(
+        'stop', 'What the set-point does with poses on target_pose that come at most 0.5 s apart. '
+        'stop: go to each one, and stop there unless the next one comes before; follow: follow '
+        'their course one period behind; extrapolate: without lag', name='stream',
+        choices=STREAMS)
+    horizon: float = setting(
+        0.45, 'The course is fitted to the poses of this time, at least to five, and the '
+        'set-point goes over to it in this time [s]', name='stream_horizon', lower=0.05,
+        upper=10.0)
+    slow_down: float = slow_down_setting()
 
 
 class Continuation(NamedTuple):

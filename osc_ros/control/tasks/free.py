@@ -21,14 +21,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.tasks.bandwidth import largest_damping_rate, largest_natural_frequency
 from osc_ros.control.tasks.task import Gains, Task
 from osc_ros.control.tasks.task_axes import axes_of
-from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.setting import Group, Numbers, setting
 
 if TYPE_CHECKING:
     from osc_ros.control.settings import Settings
@@ -48,71 +48,44 @@ REFUSAL = ('the arm is in free drive and follows the hand: accepted again after 
 
 
 @dataclass(frozen=True, eq=False)
-class FreeDrive:
+class FreeDrive(Group, group='free'):
     """
-    Settings of hand guiding (free drive).
+    Settings of hand guiding (free drive); of pairs, rotation and then translation.
 
-    Attributes
-    ----------
-    damping : (2,) [N·m·s/rad, N·s/m]
-        Damper between the tip and the base, for rotation and translation. The law reduces it if it
-        would be unstable at the loop's period and the present inertia of the tip.
-    rate : float [1/s]
-        Additional decay rate c of the velocity of every joint.
-    speed : (2,) [rad/s, m/s]
-        Speed of the tip, and of each joint, above which the damping rate rises steeply.
-    axes : tuple of 6 str
-        'free' or 'locked', [angular; linear], in the frame of the first task.
-    lock : float [rad/s]
-        Natural frequency of the critically damped hold of a locked axis. It must be higher than
-        for a motion, because the inertia that resists a hand is small.
-    wall : float [N/m]
-        Stiffness of the walls of the workspace box (`TargetLimits.box` of the first task).
-    depth : float [m]
-        Distance before the walls at which they begin to push back.
-    friction : float
-        Fraction of the friction in `Settings.friction` that is compensated, 0 to 1.
+    The law reduces damping that would be unstable at the loop's period and the present inertia of
+    the tip. `lock` must be higher than a natural frequency for motions, because the inertia that
+    resists a hand is small; a locked axis is damped critically.
 
     Raises
     ------
     InputError
-        A number out of its range, or axes that are not six of 'free' and 'locked'.
+        A number that is not accepted, or axes that are not six of 'free' and 'locked'.
 
     """
 
-    damping: Array = (0.5, 50.0)  # type: ignore[assignment]
-    rate: float = 8.0
-    speed: Array = (1.0, 0.3)  # type: ignore[assignment]
-    axes: tuple[str, ...] = (FREE,) * 6
-    lock: float = 60.0
-    wall: float = 1000.0
-    depth: float = 0.05
-    friction: float = 0.7
-
-    if TYPE_CHECKING:  # sequences are accepted; they become arrays
-        def __init__(self, damping: ArrayLike = ..., rate: float = ..., speed: ArrayLike = ...,
-                     axes: tuple[str, ...] = ..., lock: float = ..., wall: float = ...,
-                     depth: float = ..., friction: float = ...) -> None: ...
-
-    def __post_init__(self) -> None:
-        """Convert to arrays; refuse wrong shapes, numbers and axes."""
-        for name, least in (('damping', 0.0), ('speed', 1e-3)):
-            value = np.array(getattr(self, name), dtype=np.float64)
-            if value.shape != (2,) or not (np.isfinite(value) & (value >= least)).all():
-                raise InputError(f'free drive: {name} {value.tolist()}: give two finite '
-                                 f'numbers, for rotation and translation, of {least:g} or more')
-            object.__setattr__(self, name, value)
-        for name, least, most in (('rate', 0.5, np.inf), ('lock', 1e-3, np.inf),
-                                  ('wall', 0.0, np.inf), ('depth', 1e-3, np.inf),
-                                  ('friction', 0.0, 1.0)):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and least <= value <= most):
-                raise InputError(f'free drive: {name} {value}: must be {least:g} '
-                                 + (f'to {most:g}' if np.isfinite(most) else 'or more'))
-        object.__setattr__(self, 'axes', tuple(self.axes))
-        if len(self.axes) != 6 or any(axis not in LOCKS for axis in self.axes):
-            raise InputError(f"free drive: axes {', '.join(self.axes)}: give six, "
-                             f"[angular; linear], each one of {', '.join(LOCKS)}")
+    damping: Numbers = setting(
+        (0.5, 50.0), translation='Damping of the tip in free drive [N s/m]; reduced where the '
+        'loop is too slow for it', rotation='Damping of the rotation of the tip in free drive '
+        '[N m s/rad]; as translation', lower=0.0, upper=(1e4, 1e3))
+    rate: float = setting(8.0, 'Decay rate of the speed of every joint in free drive, in addition '
+                          '[1/s]; at most half of `rate`', lower=0.5, upper=1e3)
+    speed: Numbers = setting(
+        (1.0, 0.3), translation='Speed of the tip in free drive above which the damping rises '
+        'steeply [m/s]', rotation='The same for the rotation of the tip and of every joint '
+        '[rad/s]', lower=1e-3, upper=(10.0, 100.0))
+    axes: tuple[str, ...] = setting(
+        (FREE,) * 6, translation='Whether a hand can move the tip along x y z of task.frame: '
+        'free, or locked', rotation='Whether a hand can turn the tip about x y z of task.frame: '
+        'free, or locked', choices=LOCKS)
+    lock: float = setting(60.0, 'Natural frequency with which locked axes are held in free drive '
+                          '[rad/s]; reduced where the loop is too slow for it', lower=1e-3,
+                          upper=1e3)
+    wall: float = setting(1000.0, 'Stiffness of the walls of workspace.lower and workspace.upper '
+                          'in free drive [N/m]', lower=0.0, upper=1e6)
+    depth: float = setting(0.05, 'Distance before these walls at which they begin to push back '
+                           '[m]', lower=1e-3, upper=1.0)
+    friction: float = setting(0.7, 'Share of friction.* that free drive compensates, by the '
+                              'measured velocity', lower=0.0, upper=1.0)
 
     def applied_to(self, settings: Settings) -> Settings:
         """
@@ -223,9 +196,9 @@ class Guidance:
 
     def __init__(self, drive: FreeDrive, robot: Robot, box: Array, m: Any, d: Any) -> None:
         self._d = d
-        m.hand_damping[:], m.wall_stiffness, m.wall_depth = drive.damping, drive.wall, drive.depth
+        drive.put(m, 'hand_')
+        m.wall_stiffness, m.wall_depth = drive.wall, drive.depth
         m.wall_box[:], m.hand_axes[:] = box, [axis == FREE for axis in drive.axes]
-        m.hand_rate, m.hand_speed[:], m.hand_friction = drive.rate, drive.speed, drive.friction
         m.hand_slow[:] = 1.0 / np.where(robot.prismatic, drive.speed[1], drive.speed[0])
         self.limit_gains(1e-3)
         self.forget()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from osc_ros.control.tasks.bandwidth import largest_integral_rate
 from osc_ros.control.tasks.kind import Kind
 from osc_ros.control.tasks.pose_error import Pose
 from osc_ros.errors import InputError, require_type
+from osc_ros.setting import Group, Numbers, setting
 
 Array = NDArray[np.float64]
 
@@ -26,6 +27,9 @@ ALL_MOTION = ('motion',) * 6
 SLOWEST = 1e-3, 1e-2, 0.1  # least speed, acceleration and jerk of a target [rad, m; s]
 FARTHEST = 1e3  # largest accepted coordinate of a target [m]
 NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # quaternion, x y z w
+# When to change gains and stiffnesses.
+FIRMNESS = 'the tip gives way too much, or vibrates (`osc_tune` proposes values)'
+YIELDING = 'mode is impedance, and the spring is too hard or too soft'
 UNIT_TOLERANCE = 0.02  # largest error of a quaternion's length: accepts three typed digits
 
 
@@ -48,63 +52,54 @@ class Target:
 
 
 @dataclass(frozen=True, eq=False)
-class TargetLimits:
+class TargetLimits(Group, group='target'):
     """
-    Limits of a target's motion, and its workspace.
+    Limits of a target's motion, and its workspace; of pairs, rotation and then translation.
 
-    Attributes
-    ----------
-    speed, acceleration, jerk : (2,)
-        Largest norms for rotation and for translation [rad/s, m/s and per s, s²]. All finite, or
-        all infinite: then the target jumps to its goal.
-    leash : (2,) [rad, m]
-        If the arm lags the target by more than this (rotation, translation), the target pauses
-        until the lag is less than half of `leash`. May be infinite.
-    box : (2, 3) [m]
-        Lowest and highest position, base frame. May be infinite.
-    too_fast : 'refuse' or 'slow'
-        Treatment of a path that exceeds the limit of speed or acceleration: refuse it, or stretch
-        all of its times by one factor.
+    All of speed, acceleration and jerk are finite, or all infinite: then the target jumps to its
+    goal. After a pause the target goes on when the arm's lag is less than half of `leash`. `box`
+    (2, 3) is the workspace: lowest and highest position, base frame, may be infinite [m].
 
     Raises
     ------
     InputError
-        Shapes that do not fit, limits below SLOWEST, a speed above FASTEST, finite limits mixed
-        with infinite ones, or an empty box.
+        A number that is not accepted, limits below SLOWEST, a speed above FASTEST, finite limits
+        mixed with infinite ones, or an empty box.
 
     """
 
     FASTEST = 20.0  # largest finite speed [rad/s, m/s]: no tip is as fast
 
-    speed: Array = (2.5, 1.0)  # type: ignore[assignment]
-    acceleration: Array = (12.5, 5.0)  # type: ignore[assignment]
-    jerk: Array = (125.0, 50.0)  # type: ignore[assignment]
-    leash: Array = (1.0, 0.2)  # type: ignore[assignment]
-    box: Array = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
-    too_fast: str = 'refuse'
-
-    if TYPE_CHECKING:  # sequences are accepted; they become arrays
-        def __init__(self, speed: ArrayLike = ..., acceleration: ArrayLike = ...,
-                     jerk: ArrayLike = ..., leash: ArrayLike = ..., box: ArrayLike = ...,
-                     too_fast: str = ...) -> None: ...
+    speed: Numbers = setting(
+        (2.5, 1.0), rotation='Largest angular speed of the set-point [rad/s]',
+        translation='Largest speed of the set-point [m/s]. If this and the speed, acceleration '
+        'and jerk of target.translation and target.rotation are all infinite, the set-point steps '
+        'to each target', lower=SLOWEST[0], infinite=True,
+        when=('motions to a goal are too slow or too fast', ''))
+    acceleration: Numbers = setting(
+        (12.5, 5.0), rotation='Largest angular acceleration of the set-point [rad/s²]',
+        translation='Largest acceleration of the set-point [m/s²]', lower=SLOWEST[1],
+        infinite=True)
+    jerk: Numbers = setting(
+        (125.0, 50.0), rotation='Largest angular jerk of the set-point [rad/s³]',
+        translation='Largest jerk of the set-point [m/s³]', lower=SLOWEST[2], infinite=True)
+    leash: Numbers = setting(
+        (1.0, 0.2), rotation='If the arm lags the set-point by more than this angle, the '
+        'set-point pauses [rad]', translation='If the arm lags the set-point by more than this '
+        'distance, the set-point pauses [m]', lower=1e-6, infinite=True)
+    box: Numbers = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
+    too_fast: str = setting(
+        'refuse', 'What becomes of a trajectory above these speeds or accelerations: refuse it, '
+        'or slow it down, by one factor for all of its times', choices=TOO_FAST)
 
     def __post_init__(self) -> None:
-        """Convert to arrays; refuse wrong shapes and numbers."""
-        for name in ('speed', 'acceleration', 'jerk', 'leash'):
-            value = _positive(f'target {name}', getattr(self, name), 2, finite=False)
-            object.__setattr__(self, name, value)
+        super().__post_init__()
         box = np.array(self.box, dtype=np.float64)
         if box.shape != (2, 3) or not (box[0] < box[1]).all():
             raise InputError(f'workspace box {box.tolist()}: give three lowest positions '
                              'and three highest, above them')
         object.__setattr__(self, 'box', box)
-        if self.too_fast not in TOO_FAST:
-            raise InputError(f"too_fast is '{self.too_fast}': must be one of "
-                             f"{', '.join(TOO_FAST)}")
         rates = np.array([self.speed, self.acceleration, self.jerk])
-        for name, row, least in zip(('speed', 'acceleration', 'jerk'), rates, SLOWEST):
-            if (row < least).any():  # Ruckig finds no motion
-                raise InputError(f'target {name} {row.tolist()}: give {least:g} or more')
         if ((self.speed > self.FASTEST) & np.isfinite(self.speed)).any():
             raise InputError(f'target speed {self.speed.tolist()} [rad/s, m/s]: give at most '
                              f'{self.FASTEST:g}, or inf for no limit (degrees? millimetres?)')
@@ -135,102 +130,81 @@ class TargetLimits:
         return pose
 
 
+def _damping_ratio() -> Any:
+    """Field of the damping ratio; the springs have the same parameter."""
+    return setting((1.0,) * 6, lower=1e-3, upper=1e2,
+                   translation='Damping ratio of the position error; 1 is critical',
+                   rotation='Damping ratio of the orientation error; 1 is critical')
+
+
 @dataclass(frozen=True, eq=False)
-class Gains:
+class Gains(Group):
     """
     Gains of a task that behaves as a linear system, per axis of its frame, [angular; linear].
 
-    The error obeys a second-order system, independent of the arm's inertia.
-
-    Attributes
-    ----------
-    natural_frequency : (6,) [rad/s]
-        Its square is the stiffness of the error dynamics [1/s²].
-    damping_ratio : (6,)
-        1 is critical.
-    speed : (2,) [rad/s, m/s]
-        Largest approach speed by the feedback, for rotation and translation.
-    acceleration : (2,) [rad/s², m/s²]
-        Largest acceleration by the feedback, for rotation and translation.
+    The error obeys a second-order system, independent of the arm's inertia. The square of the
+    natural frequency is the stiffness of the error dynamics [1/s²].
 
     Raises
     ------
     InputError
-        A shape does not fit, a number is not positive, or a natural frequency or damping ratio is
-        not finite (an infinite speed or acceleration is no limit).
+        A number or a shape that is not accepted.
 
     """
 
-    natural_frequency: Array = (20.0,) * 6  # type: ignore[assignment]
-    damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
-    speed: Array = (2.5, 1.0)  # type: ignore[assignment]
-    acceleration: Array = (60.0, 20.0)  # type: ignore[assignment]
-
-    if TYPE_CHECKING:  # sequences are accepted; they become arrays
-        def __init__(self, natural_frequency: ArrayLike = ..., damping_ratio: ArrayLike = ...,
-                     speed: ArrayLike = ..., acceleration: ArrayLike = ...) -> None: ...
-
-    def __post_init__(self) -> None:
-        """Convert to arrays; refuse wrong shapes and numbers."""
-        for name, size in (('natural_frequency', 6), ('damping_ratio', 6), ('speed', 2),
-                           ('acceleration', 2)):
-            value = _positive(name, getattr(self, name), size, finite=size == 6)
-            object.__setattr__(self, name, value)
+    natural_frequency: Numbers = setting(
+        (20.0,) * 6, lower=1e-3, upper=1e3, when=FIRMNESS,
+        translation='Natural frequency of the position error along x y z of the base [rad/s]; at '
+        'most 116 at a `rate` of 500 Hz',
+        rotation='Natural frequency of the orientation error about x y z of the base [rad/s]; at '
+        'most 116 at a `rate` of 500 Hz')
+    damping_ratio: Numbers = _damping_ratio()
+    speed: Numbers = setting(
+        (2.5, 1.0), lower=1e-6, upper=1e3, infinite=True,
+        translation='Largest speed that the feedback commands [m/s]',
+        rotation='Largest angular speed that the feedback commands [rad/s]')
+    acceleration: Numbers = setting(
+        (60.0, 20.0), lower=1e-6, upper=1e4, infinite=True,
+        translation='Largest acceleration that the feedback commands [m/s²]',
+        rotation='Largest angular acceleration that the feedback commands [rad/s²]')
 
 
 @dataclass(frozen=True, eq=False)
-class Stiffness:
+class Stiffness(Group):
     """
     A spring from the tip to its target, per axis of the task's frame, [angular; linear].
 
     The arm keeps its own inertia Λ, so no force has to be measured. With S = √K and
     S Λ⁻¹ S = V a Vᵀ the damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S. If ζ is the same on all axes,
     Λ, D and K are diagonal in the same coordinates, and each mode has the damping ratio ζ.
-
-    Attributes
-    ----------
-    stiffness : (6,) [N·m/rad, N/m]
-    damping_ratio : (6,)
-        1 is critical.
-    force : (2,) [N·m, N]
-        Largest moment and force of the spring.
-    change_time : float [s]
-        Time after which 1 % of a change by `Law.set_impedance` remains.
-    tank : float [J]
-        Energy that a rising stiffness may add before the damper has dissipated any: see
-        `osc_ros.control.tasks.impedance`. Infinite: no bound.
+    For `change_time` and `tank` see `osc_ros.control.tasks.impedance`.
 
     Raises
     ------
     InputError
-        A shape does not fit, a number is not positive, or a stiffness or damping ratio is not
-        finite (an infinite force is no limit).
+        A number or a shape that is not accepted.
 
     """
 
-    stiffness: Array = (*(30.0,) * 3, *(500.0,) * 3)  # type: ignore[assignment]
-    damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
-    force: Array = (10.0, 60.0)  # type: ignore[assignment]
-    change_time: float = 0.05
-    tank: float = 1.0
-
-    if TYPE_CHECKING:  # sequences are accepted; they become arrays
-        def __init__(self, stiffness: ArrayLike = ..., damping_ratio: ArrayLike = ...,
-                     force: ArrayLike = ..., change_time: float = ..., tank: float = ...
-                     ) -> None: ...
-
-    def __post_init__(self) -> None:
-        """Convert to arrays; refuse wrong shapes and numbers."""
-        for name, size in (('stiffness', 6), ('damping_ratio', 6), ('force', 2)):
-            value = _positive(name, getattr(self, name), size, finite=size == 6)
-            object.__setattr__(self, name, value)
-        for name in ('change_time', 'tank'):
-            if not getattr(self, name) > 0.0:
-                raise InputError(f'{name} {getattr(self, name)}: must be more than 0')
+    stiffness: Numbers = setting(
+        (*(30.0,) * 3, *(500.0,) * 3), lower=1e-3, upper=1e6, when=YIELDING,
+        translation='Stiffness along x y z of the task frame [N/m]; mode impedance',
+        rotation='Stiffness about x y z of the task frame [N m/rad]; mode impedance')
+    damping_ratio: Numbers = _damping_ratio()
+    force: Numbers = setting(
+        (10.0, 60.0), name='spring_limit', lower=1e-6, upper=1e6, infinite=True,
+        translation='Largest force of the spring [N]; mode impedance',
+        rotation='Largest moment of the spring [N m]; mode impedance')
+    change_time: float = setting(
+        0.05, 'Time after which 1 % of a change by ~/target_impedance remains, if the energy tank '
+        'allows it [s]', name='impedance.change_time', lower=1e-3, upper=60.0)
+    tank: float = setting(
+        1.0, 'Energy that a rising stiffness of ~/target_impedance may add before the damper has '
+        'dissipated any [J]', name='impedance.tank', lower=1e-6, upper=100.0, infinite=True)
 
 
 @dataclass(frozen=True, eq=False)
-class ForceControl:
+class ForceControl(Group, group='force'):
     """
     Control along the axes of force of a task.
 
@@ -244,48 +218,34 @@ class ForceControl:
     loop is stable for every k if r + g c/2 < c (Routh's criterion); the settings accept half of
     that, r ≤ (1 - g) c/2.
 
-    Attributes
-    ----------
-    damping : float [1/s]
-    gain : float
-        Less than 1. If gain and integral_rate are both 0, the force loop is open.
-    integral_rate : float [1/s]
-        At most (1 - gain) damping / 2.
-    correction : (2,) [N·m, N]
-        Largest moment and force by the proportional part, and by the integral.
-
     Raises
     ------
     InputError
-        A number is negative or not finite, the gain is 1 or more, or the integral rate is too high
-        for the damping.
+        A number that is not accepted, or the integral rate is too high for the damping.
 
     """
 
-    damping: float = 50.0
-    gain: float = 0.0
-    integral_rate: float = 0.0
-    correction: Array = field(default_factory=lambda: np.array([5.0, 20.0]))
-
-    if TYPE_CHECKING:  # sequences are accepted; they become arrays
-        def __init__(self, damping: float = ..., gain: float = ..., integral_rate: float = ...,
-                     correction: ArrayLike = ...) -> None: ...
+    damping: float = setting(50.0, 'Damping rate of a link along force axes [1/s]; at most half '
+                             'of `rate`', lower=0.0, upper=1e4)
+    gain: float = setting(
+        0.0, 'Proportional gain on the force error, measured by ~/measured_wrench, behind a '
+        'low-pass filter of half of force.damping; 0 here and for force.integral_rate: open loop',
+        lower=0.0, upper=0.99)
+    integral_rate: float = setting(
+        0.0, 'Integral gain on the force error [1/s]; at most (1 - force.gain) times half of '
+        'force.damping', lower=0.0, upper=1e3)
+    correction: Numbers = setting(
+        (5.0, 20.0), name=('correction', 'moment_correction'), lower=1e-6, upper=1e6,
+        translation='Largest force of the proportional part, and of the integral part [N]',
+        rotation='Largest moment of the proportional part, and of the integral part [N m]')
 
     def __post_init__(self) -> None:
-        """Convert to arrays; refuse wrong shapes and numbers."""
-        for name in ('damping', 'gain', 'integral_rate'):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0.0):
-                raise InputError(f'force {name} {value}: must be 0 or more')
-        if self.gain >= 1.0:
-            raise InputError(f'force gain {self.gain}: must be less than 1')
+        super().__post_init__()
         most = largest_integral_rate(self.damping, self.gain)
         if self.integral_rate > most:
-            raise InputError(f'force integral_rate {self.integral_rate:g}: with the damping '
+            raise InputError(f'force.integral_rate {self.integral_rate:g}: with the damping '
                              f'{self.damping:g} and the gain {self.gain:g} it must be at most '
                              f'{most:g}, (1 - gain) damping / 2')
-        object.__setattr__(self, 'correction',
-                           _positive('force correction', self.correction, 2, finite=True))
 
     @property
     def is_closed(self) -> bool:
@@ -294,27 +254,14 @@ class ForceControl:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Task(Group):
     """
-    A task of one link.
+    A task of one link; with Gains the link behaves as a linear system, with Stiffness as a spring.
 
     Attributes
     ----------
-    gains : Gains or Stiffness
-        With Gains the link behaves as a linear system, with Stiffness as a spring.
-    name : str
     link : str
-        Any link that moves; the robot's tip if empty.
-    axes : tuple of 6 str
-        'motion', 'force' or 'free', [angular; linear], in the task's frame. Free axes are
-        available to the tasks below and to the posture.
-    frame : str
-        Link whose axes the task uses; the base if empty. The controlled point is always the origin
-        of `link`.
-    activation : float
-        0 (off) to 1 (fully in force).
-    force : ForceControl
-    limits : TargetLimits
+        Any link that moves; the robot's tip if empty. The controlled point is always its origin.
     kind : Kind
         Controlled quantity. A kind that determines the axes, such as `LookAt`, accepts only these
         or the default axes, no frame, and Gains.
@@ -330,27 +277,28 @@ class Task:
     gains: Gains | Stiffness = field(default_factory=Gains)
     name: str = 'tip'
     link: str = ''
-    axes: tuple[str, ...] = ALL_MOTION
-    frame: str = ''
-    activation: float = 1.0
+    axes: tuple[str, ...] = setting(
+        ALL_MOTION, translation='What is controlled along x y z of the task frame: motion, force, '
+        'or free (left to lower tasks and the posture)',
+        rotation='What is controlled about x y z of the task frame', choices=AXES)
+    frame: str = setting('', 'Link whose axes are those of the task, its gains and its stiffness; '
+                         'empty: the base', name='task.frame')
+    activation: float = setting(1.0, 'Activation of the task of the tip, 0 (off) to 1',
+                                name='task.activation', lower=0.0, upper=1.0)
     force: ForceControl = field(default_factory=ForceControl)
     limits: TargetLimits = field(default_factory=TargetLimits)
     kind: Kind = Pose()
 
     def __post_init__(self) -> None:
-        """Raise for wrong types, axes and activations, and for settings that the kind excludes."""
         require_type('gains', self.gains, (Gains, Stiffness), 'Gains or Stiffness, as in '
                      "Task(Gains(), name='tip')")
         require_type('force', self.force, ForceControl, 'a ForceControl')
         require_type('limits', self.limits, TargetLimits, 'TargetLimits')
         require_type('kind', self.kind, Kind, 'a Kind, such as LookAt')
-        object.__setattr__(self, 'axes', tuple(self.axes))
-        if len(self.axes) != 6 or any(kind not in AXES for kind in self.axes):
-            raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: give "
-                             f"six, [angular; linear], each one of {', '.join(AXES)}")
-        if not 0.0 <= self.activation <= 1.0:
-            raise InputError(f"activation of task '{self.name}' is {self.activation}: must be "
-                             '0 to 1')
+        try:
+            super().__post_init__()
+        except InputError as error:
+            raise InputError(f"task '{self.name}': {error}") from None
         if self.kind.axes is not None:
             self._take_axes_of_kind(self.kind.axes)
 
@@ -371,21 +319,6 @@ class Task:
     def along(self, *kinds: str) -> Array:
         """Mask (6,): 1 for the axes whose entry in `axes` is one of `kinds`, 0 for the others."""
         return np.array([float(kind in kinds) for kind in self.axes])
-
-
-def _positive(name: str, given: ArrayLike, size: int, finite: bool) -> Array:
-    try:
-        value = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f'{name} is {given!r}: give {size} numbers') from None
-    if value.shape != (size,):
-        order = ', [angular; linear]' if size == 6 else ''
-        raise InputError(f'{name} has shape {value.shape}, must be ({size},){order}')
-    if not (value > 0.0).all():
-        raise InputError(f'{name} {value.tolist()}: every entry must be positive')
-    if finite and not np.isfinite(value).all():
-        raise InputError(f'{name} {value.tolist()}: every entry must be finite')
-    return value
 
 
 def pose(position: ArrayLike, quaternion_xyzw: ArrayLike) -> Array:

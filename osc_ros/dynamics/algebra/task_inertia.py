@@ -13,12 +13,15 @@ are controlled with the inertia that they have if no force acts along the faded 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.either import lane_array, lane_count, lane_number, select
 from osc_ros.errors import InputError
+from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
@@ -262,21 +265,16 @@ def _measure(J, length, low, high, scratch, ratios, shares):
     _put_shares(J, length, low, high, scratch[:36], scratch[36:72], ratios, shares)
 
 
-class SingularityDamping:
+@dataclass(frozen=True, eq=False)
+class SingularityDamping(Group, group='singularity'):
     """
     Thresholds between which the control of a direction fades out near a singularity.
 
     The task fully controls directions whose relative singular value is above `high`; τ⁰ controls
     those below `low`. Between the two the controlled share is C² and the force is continuous (see
-    `osc_ros.dynamics.priority.priority`). The attributes `ratios` (6,) and `shares` (6,) are
-    results of the last call of `conditioning`.
-
-    Parameters
-    ----------
-    length : float
-        Characteristic length of the arm [m]: a rotation of 1 rad counts as this displacement.
-    low, high : float
-        Singular values of the scaled Jacobian, relative to the largest.
+    `osc_ros.dynamics.priority.priority`). A rotation of 1 rad counts as a displacement of
+    `length`. The attributes `ratios` (6,) and `shares` (6,) are results of the last call of
+    `conditioning`.
 
     Raises
     ------
@@ -285,19 +283,23 @@ class SingularityDamping:
 
     """
 
-    def __init__(self, length: float = 0.3, low: float = 0.02, high: float = 0.06) -> None:
-        if not (np.isfinite(length) and length > 0.0):
-            raise InputError(f'characteristic length {length} m is not positive and finite')
-        if not 0.0 < low < high < 1.0:
-            raise InputError(f'singularity thresholds low {low}, high {high}: '
-                             'must be 0 < low < high < 1')
-        self.length, self.low, self.high = float(length), float(low), float(high)
-        self._scratch = np.zeros(72)
-        self.ratios: Array = np.ones(6)
-        self.shares: Array = np.ones(6)
+    length: float = setting(0.3, 'Characteristic length of the arm, which scales rotation to '
+                            'translation [m]', lower=1e-6, upper=1e6)
+    low: float = setting(
+        0.02, 'A direction is not controlled if its singular value of the scaled Jacobian, '
+        'relative to the largest, is below this', lower=1e-12, upper=1.0)
+    high: float = setting(
+        0.06, 'A direction is fully controlled if its relative singular value is above this',
+        lower=1e-12, upper=1.0)
+    ratios: Array = field(init=False, repr=False, default_factory=lambda: np.ones(6))
+    shares: Array = field(init=False, repr=False, default_factory=lambda: np.ones(6))
+    _scratch: Array = field(init=False, repr=False, default_factory=lambda: np.zeros(72))
 
-    def __repr__(self) -> str:
-        return f'SingularityDamping(length={self.length}, low={self.low}, high={self.high})'
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.low < self.high < 1.0:
+            raise InputError(f'singularity thresholds low {self.low}, high {self.high}: '
+                             'must be 0 < low < high < 1')
 
     def conditioning(self, J: Array) -> float:
         """Ratio of smallest to largest singular value of the scaled J (6, n); 0 if singular."""

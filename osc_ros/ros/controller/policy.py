@@ -29,6 +29,7 @@ from osc_ros.loop import requests
 from osc_ros.loop.engine import Stamp
 from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import messages
+from osc_ros.setting import made
 
 Array = NDArray[np.float64]
 
@@ -58,10 +59,7 @@ class PolicyInput:
 
     def apply(self, values: Mapping[str, Any]) -> None:
         """Set the parameters that concern chunks and streams."""
-        self._joining = ChunkBlending(values['target.chunk_fade'], values['target.slow_down'],
-                                      values['target.chunk_late'], values['target.chunk_approach'])
-        following = Following(values['target.stream'], values['target.stream_horizon'],
-                              values['target.slow_down'])
+        self._joining, following = made(ChunkBlending, values), made(Following, values)
         if following != self._following:
             self._following, self._streams = following, {}
 

@@ -33,6 +33,7 @@ from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.clearance_parameters import clearance_of
 from osc_ros.ros.parameters.controller_parameters import WATCHDOGS
+from osc_ros.setting import given, made
 
 UNBOUNDED = (-np.inf,) * 3, (np.inf,) * 3
 LOAD = ('gravity', *(entry.name for entry in robot_parameters.LOAD_ENTRIES))
@@ -116,21 +117,19 @@ def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> 
     """Return the settings of the law; for `values` and InputError see `law_of`."""
     settings = Settings(
         tasks=(_tip(values), *(_further_task(values, name) for name in values['tasks'])),
-        posture=Posture(values['posture.natural_frequency'], values['posture.damping_ratio'],
-                        values['posture.damping']),
-        damping=SingularityDamping(values['singularity.length'], values['singularity.low'],
-                                   values['singularity.high']),
-        limits=_joint_limits(values, robot), blend_time=values['blend_time'],
+        posture=made(Posture, values), damping=made(SingularityDamping, values),
+        limits=Limits.of(robot, **given(Limits, values, robot.joint_names)),
+        blend_time=values['blend_time'],
         friction=_friction(values, robot), driver=driver,
-        observation=Observation(values['external_force.bandwidth'],
-                                values['external_force.efforts']),
-        disturbance=None if values['disturbance.mode'] == 'none' else _disturbance(values),
+        observation=made(Observation, values),
+        disturbance=(None if values['disturbance.mode'] == 'none'
+                     else made(Disturbance, values)),
         clearance=clearance_of(values, robot))
-    drive = _joint_drive(values)
+    drive = made(JointDrive, values)
     drive.springs(np.ones(robot.n))  # refuses springs for another number of joints in each mode
     if values['mode'] == 'joints':
         return replace(settings, joints=drive)
-    return _free_drive(values).applied_to(settings) if values['mode'] == 'free' else settings
+    return made(FreeDrive, values).applied_to(settings) if values['mode'] == 'free' else settings
 
 
 def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
@@ -141,55 +140,27 @@ def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
                              (values[entry.timeout] if entry.timeout else 0.0) or np.inf)
         for entry in WATCHDOGS}
     period = 1.0 / values['rate']
-    return Supervision(watchdogs, limits.effort, values['stop_rate'], values['fade_time'],
-                       values['blend_time'], values['settle_time'], deadline=period,
-                       period=period, idle=values['idle'], bridges=True,
-                       velocity_limits=limits.velocity, effort_rates=limits.effort_rate,
-                       contact=_contact(values, robot),
-                       comply_frequency=values['contact.comply_frequency'],
-                       retreat=values['contact.retreat'],
-                       retreat_speed=values['contact.retreat_speed'])
-
-
-def _joint_drive(values: Values) -> JointDrive:
-    found = {name: values[f'joints.{name}'] for name in (
-        'natural_frequency', 'damping_ratio', 'speed', 'ramp', 'leash', 'friction')}
-    for name in ('stiffness', 'damping'):
-        if given := values[f'joints.{name}']:
-            found[name] = given[0] if len(given) == 1 else given
-    return JointDrive(**found)
-
-
-def _free_drive(values: Values) -> FreeDrive:
-    return FreeDrive(
-        damping=[values['free.rotation.damping'], values['free.translation.damping']],
-        rate=values['free.rate'],
-        speed=[values['free.rotation.speed'], values['free.translation.speed']],
-        axes=(*values['free.rotation.axes'], *values['free.translation.axes']),
-        lock=values['free.lock'], wall=values['free.wall'], depth=values['free.depth'],
-        friction=values['free.friction'])
+    return made(Supervision, values, watchdogs=watchdogs, effort_limits=limits.effort,
+                blend_time=values['blend_time'], deadline=period, period=period, bridges=True,
+                velocity_limits=limits.velocity, effort_rates=limits.effort_rate,
+                contact=_contact(values, robot))
 
 
 def _tip(values: Values) -> Task:
-    if values['mode'] != 'impedance':
-        gains: Gains | Stiffness = Gains(*(_six(values, name) for name in (
-            'natural_frequency', 'damping_ratio', 'speed', 'acceleration')))
-    else:
-        gains = Stiffness(*(_six(values, name) for name in (
-            'stiffness', 'damping_ratio', 'spring_limit')),
-                          values['impedance.change_time'], values['impedance.tank'])
-    return Task(gains, 'tip', '', _axes(values), values['task.frame'], values['task.activation'],
-                _force_control(values), target_limits(values))
+    kind = Stiffness if values['mode'] == 'impedance' else Gains
+    return made(Task, values, gains=made(kind, values), force=made(ForceControl, values),
+                limits=target_limits(values))
 
 
 def _further_task(values: Values, name: str) -> Task:
-    gains = Gains([values[f'{name}.natural_frequency']] * 6, [values[f'{name}.damping_ratio']] * 6,
-                  _six(values, 'speed'), _six(values, 'acceleration'))
+    gains = made(Gains, values, natural_frequency=[values[f'{name}.natural_frequency']] * 6,
+                 damping_ratio=[values[f'{name}.damping_ratio']] * 6)
     kind = _kind(values, name)
-    axes, frame = ((_axes(values, f'{name}.'), values[f'{name}.frame']) if kind.axes is None
+    axes, frame = (((*values[f'{name}.rotation.axes'], *values[f'{name}.translation.axes']),
+                    values[f'{name}.frame']) if kind.axes is None
                    else (kind.axes, ''))
     return Task(gains, name, values[f'{name}.link'], axes, frame, values[f'{name}.activation'],
-                _force_control(values), replace(target_limits(values), box=UNBOUNDED), kind)
+                made(ForceControl, values), replace(target_limits(values), box=UNBOUNDED), kind)
 
 
 def _kind(values: Values, name: str) -> Kind:
@@ -200,60 +171,24 @@ def _kind(values: Values, name: str) -> Kind:
         raise InputError(f"task '{name}': {error}") from None
 
 
-def _six(values: Values, name: str) -> Any:
-    """Return rotation.NAME and translation.NAME as (6,), [angular; linear]."""
-    return np.hstack([values[f'rotation.{name}'], values[f'translation.{name}']])
-
-
-def _axes(values: Values, prefix: str = '') -> tuple[str, ...]:
-    return (*values[f'{prefix}rotation.axes'], *values[f'{prefix}translation.axes'])
-
-
-def _force_control(values: Values) -> ForceControl:
-    return ForceControl(values['force.damping'], values['force.gain'],
-                        values['force.integral_rate'],
-                        [values['force.moment_correction'], values['force.correction']])
-
-
 def target_limits(values: Values) -> TargetLimits:
     """Return the limits of the first task's set-point, from `target.…` and `workspace.…`."""
-    pairs = {name: (values[f'target.rotation.{name}'], values[f'target.translation.{name}'])
-             for name in ('speed', 'acceleration', 'jerk', 'leash')}
     lower, upper = UNBOUNDED
-    return TargetLimits(**pairs, too_fast=values['target.too_fast'],
-                        box=(values['workspace.lower'] or lower,
-                             values['workspace.upper'] or upper))
+    return made(TargetLimits, values, box=(values['workspace.lower'] or lower,
+                                           values['workspace.upper'] or upper))
 
 
 def _friction(values: Values, robot: Robot) -> Friction | None:
     share = values['friction.from_description']
-    coulomb, viscous = (
-        robot_parameters.per_joint(values, f'friction.{name}', share * described, robot)
-        for name, described in (('coulomb', robot.coulomb_friction),
-                                ('viscous', robot.viscous_friction)))
-    if not (coulomb.any() or viscous.any()):
-        return None
-    return Friction(coulomb, viscous)
-
-
-def _disturbance(values: Values) -> Disturbance:
-    return Disturbance(**{field.name: values[name] for field in fields(Disturbance)
-                          if (name := f'disturbance.{field.name}') in values})
+    found = Friction(**{'coulomb': share * robot.coulomb_friction,
+                        'viscous': share * robot.viscous_friction,
+                        **given(Friction, values, robot.joint_names)})
+    return found if found.coulomb.any() or found.viscous.any() else None
 
 
 def _contact(values: Values, robot: Robot) -> Contact:
-    force, moment = values['contact.force'], values['contact.moment']
-    if values['contact.torque']:
-        return Contact(robot_parameters.per_joint(values, 'contact.torque', (), robot), force,
-                       moment)
-    found = Contact.of(robot, _disturbance(values), values['disturbance.mode'] != 'none')
-    return replace(found, force=force, moment=moment)
-
-
-def _joint_limits(values: Values, robot: Robot) -> Limits:
-    given: dict[str, Any] = {name: values[f'limits.{name}'] for name in (
-        'reaction_time', 'soft_zone', 'repulsion')}
-    for name in ('effort', 'effort_rate', 'velocity', 'deceleration'):
-        if values[f'limits.{name}']:
-            given[name] = robot_parameters.per_joint(values, f'limits.{name}', (), robot)
-    return Limits.of(robot, **given)
+    found = given(Contact, values, robot.joint_names)
+    if 'torque' in found:
+        return Contact(**found)
+    is_compensated = values['disturbance.mode'] != 'none'
+    return replace(Contact.of(robot, made(Disturbance, values), is_compensated), **found)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
 import math
@@ -28,7 +27,7 @@ from rclpy.parameter import Parameter
 import yaml
 
 from osc_ros.errors import InputError, OscError, similar
-from osc_ros.hardware.contract import Setting
+from osc_ros.setting import Group, parameters, Setting
 
 _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Parameter.Type.DOUBLE,
           str: Parameter.Type.STRING}
@@ -50,7 +49,6 @@ PROTECTIONS = re.compile(r'(watchdog|limits|contact|workspace|clearance|obstacle
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
 
-@dataclass(frozen=True)
 class Entry(Setting):
     """
     One ROS parameter of a node: its declaration, description and check.
@@ -58,17 +56,7 @@ class Entry(Setting):
     If the default is an empty array, an empty array is accepted whatever `size` is. An integer is
     accepted for a float.
 
-    Attributes
-    ----------
-    live : bool
-        True if it can be set while the node is configured.
-    when : str
-        When a user changes it; empty for an advanced parameter, whose default suits most arms.
-
     """
-
-    live: bool = False
-    when: str = ''
 
     @property
     def ros_type(self) -> Parameter.Type:
@@ -97,6 +85,13 @@ class Entry(Setting):
                 from_value=int(max(self.lower, -_LARGEST_INTEGER)),
                 to_value=int(min(self.upper, _LARGEST_INTEGER)))]
         return descriptor
+
+
+def entries(*groups: type[Group], begin: str | tuple[str, ...] = '') -> tuple[Entry, ...]:
+    """Return the parameters of settings that begin with `begin` or one of it, each once."""
+    found = {one.name: Entry(**vars(one)) for group in groups
+             for parts in parameters(group).values() for one in parts}
+    return tuple(entry for name, entry in found.items() if name.startswith(begin))
 
 
 def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) -> None:

@@ -146,7 +146,7 @@ class TestThresholds:
 
     def test_thresholds_that_are_not_positive_are_refused(self):
         for given in ((np.zeros(7),), (np.ones(7), -1.0), (np.ones(7), 1.0, math.nan)):
-            with pytest.raises(InputError, match='(give|must be).*positive'):
+            with pytest.raises(InputError, match=r'contact\.\w+ .*must be .*at least'):
                 Contact(*given)
 
     def test_estimate_that_has_not_settled_is_no_contact(self):

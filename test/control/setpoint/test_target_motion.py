@@ -365,7 +365,7 @@ def test_with_infinite_limits_the_target_jumps_to_where_it_is_wanted():
 
 @pytest.mark.parametrize('given, message', [
     ({'speed': [1.0]}, r'speed .*\(1,\), (give|must be).*\(2,\)'),
-    ({'jerk': [1.0, 0.0]}, 'positive'),
+    ({'jerk': [1.0, 0.0]}, 'must be .*at least 0.1'),
     ({'speed': [2.5, 250.0]}, 'target speed.*at most 20.*millimetres'),
     ({'speed': [np.inf, 1.0]}, '(give|must be).*infinite'),
     ({'box': [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]}, 'positions'),

@@ -435,9 +435,9 @@ def test_predicted_acceleration_is_the_measured_one_if_the_model_is_right_and_no
 
 
 @pytest.mark.parametrize('given, message', [
-    ({'axes': ('motion',) * 5}, "'tip' .*motion, motion, motion, motion, motion: .*six"),
+    ({'axes': ('motion',) * 5}, "'tip'.*axes .*'motion'.*array of 6"),
     ({'axes': ('motion',) * 5 + ('fixed',)}, 'motion, force, free'),
-    ({'activation': 1.5}, "activation .*'tip' .*1.5: (give|must be).* 0 to 1"),
+    ({'activation': 1.5}, "'tip'.*activation 1.5: must be .*at least 0, at most 1"),
 ])
 def test_bad_tasks_are_refused(given, message):
     with pytest.raises(InputError, match=message):
