@@ -91,8 +91,15 @@ ESTIMATE = (
     Slot('fit_q', (MOST, 'n'), 'rad, m', 'the last positions, in a ring buffer'),
     Slot('filter_time', (), 's', 'stamp of the last position of the longer fit'),
     Slot('filter_begin', (), 's', 'stamp of the first position of the longer fit'),
-    Slot('filter', (3, 'n'), '', 'position, velocity and acceleration of the longer fit'),
+    Slot('filter', (4, 'n'), '', 'position, velocity, acceleration and error of the longer fit'),
     Slot('steps', ('n',), 'rad, m', 'resolution of the positions; 0: unknown'),
+    Slot('divisor', ('n',), 'rad, m', 'common divisor of the last steps of the positions'),
+    Slot('divided', ('n',), '', 'number of these steps', int),
+    Slot('is_varied', ('n',), '', 'whether they are different multiples of the divisor', bool),
+    Slot('is_learned', ('n',), '', 'whether `steps` was learned from enough steps', bool),
+    Slot('velocity_memory', (), 's', 'longest time constant of the last velocities if they are '
+         'estimates from coarse positions; otherwise 0'),
+    Slot('velocity_error', ('n',), 'rad/s, m/s', 'error of these velocities; otherwise 0'),
     Slot('estimate', ('n',), 'rad/s, m/s', 'the last estimate of the velocities'),
     Slot('fit_sums', (3, 'n'), '', 'room for the sums of a fit'))
 

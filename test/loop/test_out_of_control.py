@@ -16,7 +16,7 @@ from osc_ros import InputError, Robot, Settings
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.disturbance import Disturbance
-from osc_ros.control.safety.supervision import Supervision
+from osc_ros.control.safety.supervision import REACTIONS, Supervision, Watchdog
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.tasks.bandwidth import PERIOD_SHARE
 from osc_ros.control.tasks.free import FreeDrive
@@ -463,23 +463,81 @@ def test_true_velocities_are_believed_whatever_the_encoders_noise_and_delay(name
                     assert not guard.has_estimates, (motion, counts, noise, late, guard.cause)
 
 
-@pytest.mark.xfail(strict=True, reason='known defect: positions in steps of 0.1 degrees')
-def test_coarse_positions_without_velocities_are_no_contact_and_cause_no_steps():
-    step, torques = np.radians(0.1), []
-    arm = Attacked('xarm7', friction=0.5)
-    source = VelocitySource(arm.robot)
-    send = arm.engine._send
+class Rounded:
+    """A driver that sends positions in steps [rad], and no velocities: they are estimated."""
 
-    def seen(q, qd):
-        q = step * np.round(q / step)
-        found = source.velocity(arm.now, q, None)
+    def __init__(self, robot, step, offset):
+        self.source, self.step, self.offset = VelocitySource(robot), step, offset
+        self.now = 1.0 - PERIOD
+
+    def __call__(self, q, qd):
+        """Return positions and estimated velocities."""
+        self.now += PERIOD
+        q = self.step * np.round((q - self.offset) / self.step) + self.offset
+        found = self.source.velocity(self.now, q, None)
         return q, 0.0 * q if found is None else found
 
-    arm.seen = seen
+
+@pytest.mark.parametrize('motion', ['tip', 'joints'])
+@pytest.mark.parametrize('name, degrees', quick_if(
+    lambda name, degrees: (name, degrees) == ('xarm7', 0.1),
+    [(name, degrees) for name in ('xarm7', 'panda', 'ur5', 'kinova')
+     for degrees in (0.03, 0.05, 0.1)]))
+def test_coarse_positions_without_velocities_are_no_contact_and_cause_no_steps(
+        name, degrees, motion):
+    robot, torques = robot_of(name), []
+    joints = {'joints': JointDrive()} if motion == 'joints' else {}
+    arm = Attacked(name, Settings.of(robot, **joints), seen=Rounded(
+        robot, np.radians(degrees), 1e-3), friction=0.3 if name == 'kinova' else 0.5)
+    send = arm.engine._send
     arm.engine._send = lambda tau, stamp: (torques.append(np.array(tau)), send(tau, stamp))
-    arm.run(0.04).jog(1, 0.5, 0.1, arm.now + 1.0).run(2.0)
+    arm.run(0.1)
+    goal = arm.plant.q + 0.6 * np.random.default_rng(0).choice([-1.0, 1.0], robot.n)
+    if motion == 'joints':
+        arm.law.move_joints(goal, speed=0.5 * robot.velocity_limits)
+    else:
+        arm.jog(1, 0.5, 0.1, arm.now + 1.0)
+    arm.run(3.5)
     assert not arm.changes
-    assert (np.abs(np.diff(torques, axis=0)) / arm.plant.effort).max() < 0.05
+    assert (np.abs(np.diff(torques, axis=0)) / arm.plant.effort).max() < 0.06
+    assert max(arm.speeds) < (1.25 if name == 'kinova' else 1.0)
+    if motion == 'joints':
+        assert np.abs(arm.plant.q - goal).max() < np.radians(1.5)
+    before = arm.plant.q.copy()
+    arm.run(0.5)
+    assert np.abs(arm.plant.q - before).max() < np.radians(2.0)  # of one light wrist
+
+
+def largest_steps(name, reaction, factor):
+    """Largest steps when a reaction begins, and after it, at `factor` of real time in lockstep."""
+    robot, steps = robot_of(name), []
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    arm = Attacked(name, replace(Settings.of(robot), joints=JointDrive()))
+    guard, began = arm.engine.guard, arm.now
+    guard.settings = replace(
+        guard.settings, watchdogs={**guard.settings.watchdogs, 'told': Watchdog(reaction)})
+    guard.clock = lambda: began + (arm.now - began) / factor
+    arm.law.move_joints(np.clip(arm.plant.q + np.random.default_rng(0).choice(
+        [-1.2, 1.2], robot.n), lower + 0.1, upper - 0.1), speed=0.8 * robot.velocity_limits)
+    for k in range(600):
+        before = arm.sent
+        arm.run(PERIOD)
+        if before is not None and arm.engine.acts:
+            steps.append((np.abs(arm.sent - before) / arm.plant.effort).max())
+        if 200 <= k < 300:
+            guard.report_fault('told', 'a test')
+    return max(steps[200:300]), max(steps[300:], default=0.0)
+
+
+@pytest.mark.parametrize('name, factor', quick_if(
+    lambda name, factor: name == 'panda' and factor == 0.1,
+    [(name, factor) for name in ('panda', 'xarm7') for factor in (0.5, 0.1)]))
+def test_torques_step_no_more_when_a_reaction_begins_in_a_simulation_slower_than_real_time(
+        name, factor):
+    for reaction in REACTIONS[1:]:
+        begins, ends = largest_steps(name, reaction, factor)
+        assert begins <= largest_steps(name, reaction, 1.0)[0] + 1e-3
+        assert begins < 0.06 and ends <= LARGEST_STEP
 
 
 @pytest.mark.parametrize('grid', [0.005, 0.02])

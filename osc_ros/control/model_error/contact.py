@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from osc_ros.compile.compiled import ahead, kernel, lock
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.model_error.disturbance import Disturbance, SETTLED
-from osc_ros.control.model_error.observer import OBSERVER
+from osc_ros.control.model_error.observer import beyond_noise, OBSERVER
 from osc_ros.model.robot import Robot
 from osc_ros.setting import Group, setting
 
@@ -54,16 +54,19 @@ def touched(contact, o):
     if not contact.watches or 1.0 - o.missing < SETTLED:
         return NOT_TOUCHED
     found, worst, sizes = NOT_TOUCHED, 1.0, contact.peak_wrench
+    squares, left = 1e-12, 1e-12  # of the torques, and of what exceeds their noise
     for k in range(contact.n):
         value = o.torque[k] + contact.compensation[k]
-        contact.peaks[k] = max(contact.peaks[k], np.abs(value))
-        if np.abs(value) > worst * contact.thresholds[k]:
-            found, worst, contact.value = k, np.abs(value) / contact.thresholds[k], value
+        size = beyond_noise(value, o.noise[k])
+        squares, left = squares + o.torque[k]**2, left + beyond_noise(o.torque[k], o.noise[k])**2
+        contact.peaks[k] = max(contact.peaks[k], size)
+        if size > worst * contact.thresholds[k]:
+            found, worst, contact.value = k, size / contact.thresholds[k], value
     turning, pushing = 0.0, 0.0
     for k in range(3):
         turning += o.wrench[k] * o.wrench[k]
         pushing += o.wrench[3 + k] * o.wrench[3 + k]
-    turning, pushing = np.sqrt(turning), np.sqrt(pushing)
+    turning, pushing = np.sqrt(turning * left / squares), np.sqrt(pushing * left / squares)
     sizes[0], sizes[1] = max(sizes[0], pushing), max(sizes[1], turning)
     if found == NOT_TOUCHED and o.quality >= RELIABLE:
         if pushing > contact.wrench[0]:

@@ -42,7 +42,13 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.model_error.friction import least_inertia
-from osc_ros.control.model_error.observer import LONGEST_STEP, low_pass, share
+from osc_ros.control.model_error.observer import (
+    bandwidth_in_force,
+    beyond_noise,
+    LONGEST_STEP,
+    low_pass,
+    share,
+)
 from osc_ros.control.tasks.task import Stiffness, Task
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.dynamics.trees.momentum import Momentum
@@ -156,11 +162,12 @@ def _put_friction(c, o, friction, made_up):
 
 
 @inlined
-def _touches(c):
+def _touches(c, o):
     """Return whether an external torque exceeds its threshold, or half of it during a contact."""
     worst = 0.0
     for k in range(c.n):
-        worst = max(worst, np.abs(c.external[k] + c.torque[k]) / c.threshold[k])
+        worst = max(worst, beyond_noise(
+            c.external[k] + c.torque[k], o.noise[k]) / c.threshold[k])
     return worst > (0.5 if c.in_contact else 1.0)
 
 
@@ -168,7 +175,8 @@ def _touches(c):
 def _gain(c, o, dt):
     """Filter gain of the compensation for a time step dt [s], limited by QUICKEST."""
     gain = share(c.bandwidth, dt)
-    return min(gain, QUICKEST / max(share(o.bandwidth, dt), QUICKEST)) if gain > 0.0 else gain
+    observed = share(bandwidth_in_force(o), dt)
+    return min(gain, QUICKEST / max(observed, QUICKEST)) if gain > 0.0 else gain
 
 
 @inlined
@@ -224,13 +232,13 @@ def _advance(c, o, dt, tau, qd, axes, hold, friction):
     c.free -= dt
     assign(c.external, o.torque)
     if len(friction) > 0:
-        _put_friction(c, o, friction, share(o.bandwidth, dt))
+        _put_friction(c, o, friction, share(bandwidth_in_force(o), dt))
     _leave_out(c, o, axes)
     for k in range(c.n):
         law = tau[k] + o.rate[k] - (friction[k] if len(friction) > 0 else 0.0)
         c.least[k] = dt * c.stuck_rate * _stuck_share(
             c.external[k] + c.delayed[k], law, qd[k], c.inertia[k])
-    c.in_contact = c.free <= 0.0 and _touches(c)
+    c.in_contact = c.free <= 0.0 and _touches(c, o)
     if hold != HELD and 1.0 - o.missing >= SETTLED:
         _follow(c, _gain(c, o, dt), dt, hold == FALLS or c.in_contact)
 
@@ -257,7 +265,7 @@ def compensate(c, o, time, tau, qd, axes, hold, friction):
     """
     dt = _elapsed(c, time)
     for k in range(c.n):
-        c.delayed[k] = low_pass(c.delayed[k], c.torque[k], share(o.bandwidth, dt))
+        c.delayed[k] = low_pass(c.delayed[k], c.torque[k], share(bandwidth_in_force(o), dt))
     if c.is_active:
         _advance(c, o, dt, tau, qd, axes, hold, friction)
     else:

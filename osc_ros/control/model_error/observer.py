@@ -54,6 +54,9 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
+# Largest product of bandwidth and time constant of velocities that are estimated from coarse
+# positions: a higher bandwidth takes their errors for external torques.
+SLOWER = 0.35
 LONGEST_STEP = 0.1  # longest time between two states in which the torque is assumed constant [s]
 
 PLAN = (
@@ -81,6 +84,10 @@ OBSERVER = Table(
     'Observer', *PLAN, *STATE,
     Slot('robot_integers', (), '', 'of the robot, see `trees.tree_layout`', INTEGERS),
     Slot('robot_numbers', (), '', 'of the robot', FLOATS),
+    Slot('memory', (), 's', 'time constant of velocities that are estimates from coarse '
+         'positions; otherwise 0'),
+    Slot('velocity_error', ('n',), 'rad/s, m/s', 'error of these velocities; otherwise 0'),
+    Slot('noise', ('n',), 'N·m, N', 'largest effect of `velocity_error` on `torque`'),
     Slot('wrench', (6,), 'N·m, N', 'wrench on the link, base axes, [moment; force]'),
     Slot('residual', ('n',), 'N·m, N', 'torques that the wrench does not explain'),
     Slot('quality', (), '', 'how far to trust the wrench, 0 to 1'),
@@ -90,6 +97,7 @@ OBSERVER = Table(
         Slot('rate_now', ('n',), 'N·m, N', 'rate of this momentum by the model'),
         Slot('friction_now', ('n',), 'N·m, N', 'friction of the model'),
         Slot('driver_mean', ('n',), 'N·m, N', 'mean torques of the driver since the last state'),
+        Slot('unit', ('n',), 'rad/s, m/s', 'velocity of one joint'),
         Slot('work', ('n', WORK_WIDTH), '', 'memory of the pass over the bodies')))
 observer_at = OBSERVER.at  # kernels take the function
 
@@ -98,6 +106,18 @@ observer_at = OBSERVER.at  # kernels take the function
 def share(bandwidth, dt):
     """Gain of a first-order low-pass filter for a time step dt [s]."""
     return -np.expm1(-bandwidth * dt)
+
+
+@inlined
+def bandwidth_in_force(o):
+    """Bandwidth [rad/s], which is lower with velocities from coarse positions."""
+    return o.bandwidth if o.memory == 0.0 else min(o.bandwidth, SLOWER / o.memory)
+
+
+@inlined
+def beyond_noise(value, noise):
+    """The part of a torque's size that exceeds its noise, 0 or more."""
+    return max(np.abs(value) - noise, 0.0)
 
 
 @inlined
@@ -143,7 +163,7 @@ def _advance(o, dt, tau, effort):
     for k in range(o.n):
         if not np.isfinite(_acting(o, tau, effort, k)):
             return
-    made_up = share(o.bandwidth, dt)
+    made_up = share(bandwidth_in_force(o), dt)
     for k in range(o.n):
         mean = ((o.momentum_now[k] - o.momentum[k]) / dt
                 - _acting(o, tau, effort, k) - 0.5 * (o.rate_now[k] + o.rate[k]))
@@ -151,7 +171,7 @@ def _advance(o, dt, tau, effort):
         if np.isfinite(torque):  # else dt is almost zero
             o.torque[k] = min(max(torque, -o.bounds[k]), o.bounds[k])
         o.friction[k] = low_pass(o.friction[k], o.friction_now[k], made_up)
-    o.missing *= np.exp(-o.bandwidth * dt)
+    o.missing *= np.exp(-bandwidth_in_force(o) * dt)
 
 
 @kernel
@@ -189,6 +209,24 @@ def observe(o, time, q, qd, tau, effort, driver):
     o.quality = (1.0 - o.missing) * put_wrench(
         o.columns, o.fit_weights, o.torque, o.fit_length, o.fit_low, o.wrench, o.residual)
     return DONE
+
+
+@kernel
+def put_noise(o, q):
+    """Write the torques (n,) that errors of the velocities cause in the estimate."""
+    robot, rate = constants_in(o.robot_integers, o.robot_numbers), bandwidth_in_force(o)
+    rate /= 1.0 + rate * o.memory
+    for i in range(o.n):
+        o.noise[i] = o.unit[i] = 0.0
+    for j in range(o.n):
+        if o.velocity_error[j] == 0.0:
+            continue
+        o.unit[j] = o.velocity_error[j]
+        put_momentum(robot, q, o.unit, o.work, o.momentum_now, o.rate_now)
+        o.unit[j] = 0.0
+        for i in range(o.n):
+            o.noise[i] += rate * np.abs(o.momentum_now[i])
+
 
 BANDWIDTH = 100.0  # default bandwidth [rad/s]; the time constant is 10 ms
 # Bound of the estimate, as a multiple of the effort limits, so that the effect of a wrong reading
@@ -449,4 +487,6 @@ def _compile() -> None:
     x, o = np.zeros(1), OBSERVER.new(n=1)
     o.robot_integers, o.robot_numbers = packed_robot(pendulum(), PROPAGATED)
     observe(o, 0.0, x, x, x, x, x)
+    put_noise(o, x)
     lock(observe)
+    lock(put_noise)

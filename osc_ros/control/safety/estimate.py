@@ -15,22 +15,89 @@ from osc_ros.dynamics.algebra.vectors import assign
 WINDOW, LEAST = 0.03, 5  # duration [s], and least number, of the positions of a fit
 LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
 SHORTEST = 1e-3  # least time that is assumed between two positions in the search of jumps [s]
-# Positions in coarse steps have a longer fit, in which older positions count less: by MEMORY [s].
-# Steps are coarse if a joint moves for more than COARSE [s] at its fastest to make one. Smaller
-# steps than FINE are due to rounding [rad, m].
-# DIVISIBLE: remainder of the division of two steps, relative to the divisor, that counts as 0.
-MEMORY, COARSE, FINE, DIVISIBLE = 0.02, 4e-4, 1e-6, 0.02
+# Positions in steps of more than COARSE have a longer fit, in which older positions count less.
+# Its time constant is MEMORY [s] for steps of COARSEST or more [rad, m], and goes with the square
+# root of the step: a longer one lets the control loop oscillate, a shorter one torques step.
+# SMOOTH: time constant of the differences of position and fit [s].
+COARSE, COARSEST, MEMORY, SMOOTH = 4.5e-4, 1.75e-3, 0.0175, 0.003
+# Smaller steps than FINE are due to rounding [rad, m]. DIVISIBLE: remainder of the division of two
+# steps, relative to the divisor, that counts as 0. SAME: largest difference of two estimates from
+# the same positions [rad/s, m/s].
+FINE, DIVISIBLE, SAME = 1e-6, 0.02, 1e-6
+BLOCK = 30  # number of steps from which the resolution is learned
 
 
 @inlined
 def _learn_step(d, i, step):
-    """Update the resolution of a joint: Euclid's common divisor of the steps of its positions."""
-    known = d.steps[i]
-    left = np.abs(step)
+    """
+    Update the resolution of a joint: Euclid's common divisor of the last steps of its positions.
+
+    It is learned anew from each BLOCK steps, so that one odd step does not count for ever. Steps
+    that are all alike are those of a constant velocity, unless the position stands in between.
+
+    """
+    left, known = np.abs(step), d.divisor[i]
+    if left <= FINE:
+        d.is_varied[i] = d.is_varied[i] or d.divided[i] > 0
+        return
+    d.divided[i] += 1
     if known > 0.0:
-        left = np.abs(left - known * np.rint(left / known))
+        count = np.rint(left / known)
+        left = np.abs(left - known * count)
+        d.is_varied[i] = d.is_varied[i] or count != 1.0
     if left > max(FINE, DIVISIBLE * known):
-        d.steps[i] = left
+        d.divisor[i] = left
+    is_complete = d.divided[i] >= BLOCK
+    if d.is_varied[i] and (is_complete or not d.is_learned[i]):
+        d.steps[i], d.is_learned[i] = d.divisor[i], is_complete
+    if is_complete:
+        d.divided[i], d.divisor[i], d.is_varied[i] = 0, 0.0, False
+
+
+@inlined
+def _resolution(d, i):
+    """Resolution of the positions of a joint; COARSEST before its first change [rad, m]."""
+    return d.steps[i] if d.steps[i] > 0.0 else COARSEST
+
+
+@inlined
+def _memory(d, i):
+    """Time constant of the longer fit of a joint [s]."""
+    return MEMORY * np.sqrt(min(_resolution(d, i) / COARSEST, 1.0))
+
+
+@inlined
+def _uses_longer_fit(d, i):
+    return _resolution(d, i) > COARSE and d.filter_time - d.filter_begin > LONGEST_GAP
+
+
+@inlined
+def put_velocity_errors(d, q, qd):
+    """
+    Find which velocities (n,) are estimates from coarse positions, and write their errors.
+
+    The largest error is a step of the positions in the time constant of the fit. While positions
+    (n,) repeat, also measured velocities are those of the fit: 0.
+
+    """
+    is_changed, d.velocity_memory = d.filter_time != d.sample_time, 0.0  # the fit skips jumps
+    for i in range(len(q)):
+        is_changed = is_changed or q[i] != d.changed_q[i]
+    for i in range(len(q)):
+        if is_changed or d.steps[i] == d.divisor[i] == 0.0:
+            is_own = d.filter_time == d.sample_time and _uses_longer_fit(d, i) and (
+                np.abs(qd[i] - d.filter[1, i]) <= SAME)
+            d.velocity_error[i] = _resolution(d, i) / _memory(d, i) if is_own else 0.0
+        if d.velocity_error[i] > 0.0:
+            d.velocity_memory = max(d.velocity_memory, _memory(d, i))
+
+
+@inlined
+def smooth_positions(m, d, q):
+    """Replace the positions in q (n,) whose velocities are such estimates by those of the fit."""
+    for i in range(len(q)):
+        if d.velocity_error[i] > 0.0:
+            q[i] += short_step(m, i, d.filter[0, i] - q[i])
 
 
 @inlined
@@ -55,16 +122,17 @@ def _filter(m, d, time, q):
     if is_new:
         d.filter_begin = time
         for i in range(len(q)):
-            d.filter[0, i], d.filter[1, i], d.filter[2, i] = q[i], 0.0, 0.0
+            d.filter[:, i] = 0.0
+            d.filter[0, i] = q[i]
         return
-    keeps = np.exp(-dt / MEMORY)
-    g, h, k = 1.0 - keeps**3, 1.5 * (1.0 - keeps)**2 * (1.0 + keeps), (1.0 - keeps)**3
     for i in range(len(q)):
+        keeps = np.exp(-dt / _memory(d, i))
+        g, h, k = 1.0 - keeps**3, 1.5 * (1.0 - keeps)**2 * (1.0 + keeps), (1.0 - keeps)**3
         x, v, a = d.filter[0, i], d.filter[1, i], d.filter[2, i]
         x, v = x + dt * (v + 0.5 * dt * a), v + dt * a
-        left = short_step(m, i, q[i] - x)
-        # the position was rounded, so the fit is wrong only by what exceeds half a step
-        left -= min(max(left, -0.5 * d.steps[i]), 0.5 * d.steps[i])
+        left = d.filter[3, i] + (1.0 - np.exp(-dt / SMOOTH)) * (
+            short_step(m, i, q[i] - x) - d.filter[3, i])
+        d.filter[3, i] = left
         d.filter[0, i], d.filter[1, i] = x + g * left, v + h * left / dt
         d.filter[2, i] = a + k * left / dt**2
 
@@ -136,10 +204,9 @@ def put_estimate(m, d, window):
         return False
     weights = s2 * s3 - s1 * s4, count * s4 - s2**2, s1 * s2 - count * s3
     scale = WINDOW * (s1 * weights[0] + s2 * weights[1] + s3 * weights[2])
-    is_long = d.fit_times[newest] - d.filter_begin > LONGEST_GAP
     for i in range(n):
         way[i] = (weights[0] * sums[0, i] + weights[1] * sums[1, i] + weights[2] * sums[2, i]
                   ) / scale
-        if is_long and d.steps[i] > COARSE * m.fastest[i]:
+        if _uses_longer_fit(d, i):
             way[i] = d.filter[1, i]
     return True

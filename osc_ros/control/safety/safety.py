@@ -18,6 +18,7 @@ from osc_ros.control.safety.causes import (
     report_fault,
     update_causes,
 )
+from osc_ros.control.safety.estimate import put_velocity_errors, smooth_positions
 from osc_ros.control.safety.prediction import (
     compare_directions,
     forget_states_after,
@@ -174,7 +175,8 @@ def accept(m, d):
     """
     Return whether the sample is plausible; report its faults, and store a plausible state.
 
-    Velocities of the sample that do not fit the positions are replaced by estimates.
+    Velocities of the sample that do not fit the positions are replaced by estimates. If they are
+    estimates from coarse positions, the positions are stored smoothed.
 
     """
     before, came = d.time, d.came
@@ -183,6 +185,7 @@ def accept(m, d):
     if not fit_velocities(m, d, d.sample_time, d.sample_q, d.sample_qd):
         d.has_jumped, d.has_frozen, d.fault_count = False, False, 0
         return False  # too few positions for an estimate
+    put_velocity_errors(d, d.sample_q, d.sample_qd)
     too_fast = m.fault_watchdog[TOO_FAST]
     if d.replaced_at == d.now and too_fast >= 0:
         d.seen[too_fast] = -np.inf  # the speed was that of wrong velocities
@@ -197,6 +200,7 @@ def accept(m, d):
         if d.has_frozen:  # the prediction starts at the last state before the freeze
             forget_states_after(d, d.time)
         return False
+    smooth_positions(m, d, d.q)
     if d.has_jumped:
         d.source = NONE  # so that the next torque fades in from the last one
     if d.source != RETRACT:

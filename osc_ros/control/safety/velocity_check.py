@@ -99,7 +99,7 @@ def _over(rows, k, i):
 
 @inlined
 def _is_compared(d, i):
-    return d.velocity_kind[i] == FITS or d.gain[i] != 0.0
+    return (d.velocity_kind[i] == FITS or d.gain[i] != 0.0) and d.velocity_error[i] == 0.0
 
 
 @stage
@@ -543,7 +543,7 @@ def replace_jumps(m, d, q, qd):
 
     """
     joint, jump, dt = -1, 0.0, d.sample_time - d.time
-    if not d.is_open or not 0.0 < dt < GAP or _has_jumped(m, d.q, q, dt):
+    if not d.is_open or not 0.0 < dt < GAP or _has_jumped(m, d.changed_q, q, dt):
         return -1, 0.0
     for i in range(len(q)):
         if np.abs(qd[i] - d.qd[i]) > max(jump, JUMP_FACTOR * m.fastest[i]):
@@ -574,7 +574,7 @@ def fit_velocities(m, d, time, q, qd):
         d.replaced_at = d.now
     uses = False
     for i in range(len(q)):
-        uses = uses or not _is_compared(d, i)
+        uses = uses or d.velocity_kind[i] != FITS and d.gain[i] == 0.0
     if uses and not put_estimate(m, d, PROMPT):
         return False
     for i in range(len(q)):

@@ -10,7 +10,7 @@ import numpy as np
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.model_error.command_model import put_driver
 from osc_ros.control.model_error.contact import NOT_TOUCHED, touched
-from osc_ros.control.model_error.observer import observe
+from osc_ros.control.model_error.observer import observe, put_noise
 from osc_ros.control.safety.causes import replaces_law, report_fault
 from osc_ros.control.safety.safety import accept, REJECTED, STOPPED, update
 from osc_ros.dynamics.algebra.vectors import assign
@@ -25,8 +25,13 @@ def estimate(controller):
 
     """
     law, m, d = controller.law, controller.m, controller.d
-    observe(law.observer, d.time, d.q, d.qd, d.sent_before, d.sample_effort, law.d.tau_driver)
-    found = touched(controller.contact, law.observer)
+    o = law.observer
+    was_smoothed, o.memory = o.memory > 0.0, d.velocity_memory
+    observe(o, d.time, d.q, d.qd, d.sent_before, d.sample_effort, law.d.tau_driver)
+    if was_smoothed or o.memory > 0.0:
+        assign(o.velocity_error, d.velocity_error)
+        put_noise(o, d.q)
+    found = touched(controller.contact, o)
     law.run.in_contact = found != NOT_TOUCHED
     if found != NOT_TOUCHED:
         report_fault(d, m.contact_watchdog, d.now)
