@@ -435,6 +435,8 @@ OF_LIMITS = (
     Slot('highest', ('n',), 'rad/s², m/s²', 'upper bounds of the acceleration'),
     Slot('unexplained', (2, 'n'), 'rad/s², m/s²', 'measured acceleration minus commanded '
          'acceleration, averaged; of this tick and the last one'),
+    Slot('surprise', ('n',), 'rad/s², m/s²', 'what this difference exceeds its average by'),
+    Slot('surprise_gain', ('n',), '', 'factor on the weight of `surprise` in the average'),
     Slot('measured_speed', (2, 'n'), 'rad/s, m/s', 'velocities of this tick and of the last one'),
     Slot('commanded', (4, 'n'), 'rad/s², m/s²', 'commanded acceleration of this tick and of the '
          'three ticks before'),
@@ -457,6 +459,8 @@ OF_LIMITS = (
     Slot('last_tau', ('n',), 'N·m, N', 'the last torque of the law'),
     Slot('added', ('n',), 'N·m, N', 'torques that are added after the limits, within which their '
          'sum stays: those that make up for what the model lacks'),
+    Slot('beside', ('n',), 'rad/s², m/s²', 'acceleration of the last tick by the torques that a '
+         'blend of two loads added'),
     Slot('offset', ('n',), 'N·m, N', 'part of the last torque that the limits do not count: '
          'compensation of friction, less what the driver adds, and what a blend adds'),
     Slot('shares', (2,), '', 'shares of the accelerations of tasks and posture that the limits '

@@ -116,7 +116,7 @@ def test_hand_that_pushes_more_and_more_does_not_end_free_drive(name, force):
 
 
 @pytest.mark.parametrize('name, force, seeds, late', [
-    ('panda', 60.0, range(5, 8), 0.0), ('panda', 80.0, range(1, 4), 0.5),
+    ('panda', 80.0, range(5, 8), 0.0), ('panda', 80.0, range(1, 4), 0.5),
     pytest.param('panda', 80.0, range(8), 0.0, marks=pytest.mark.slow),
     pytest.param('panda', 60.0, range(8, 16), 0.75, marks=pytest.mark.slow),
     pytest.param('xarm7', 80.0, range(8), 0.5, marks=pytest.mark.slow)])

@@ -8,7 +8,8 @@ A joint may approach a position limit only as fast as it can still stop before i
 
 Near its speed limit a joint may also be driven by a person, a contact, a payload, or friction that
 is compensated but does not exist. The part of the measured acceleration that the torques do not
-explain is averaged, and subtracted from the bound.
+explain is averaged, and subtracted from the bound. If the joint responds less than the model, as
+with an unknown load, this mean follows faster.
 
 In free drive a person moves the joints, and a push begins from one tick to the next. Therefore the
 bound of the speed is as steep as the tick length allows, and a part of the unexplained
@@ -36,6 +37,12 @@ AVERAGING = 0.25, 0.5
 # Largest change of this mean per tick, as a multiple of the speed limit [1/s]. It excludes hits on
 # a hard wall, which are over before torques can act.
 GRADUAL = 100.0
+# A joint that moves a load unknown to the model responds less than the model, and this mean
+# follows too slowly. Then the weight of the last tick rises: by the first factor of STUBBORN per
+# tick, up to the second one. SURPRISING: least difference to the mean that counts, as a share of
+# the rate of the bounds times the speed limit. PERSISTS: if less than this share is left of the
+# difference after a tick, the joint responds.
+STUBBORN, SURPRISING, PERSISTS = (1.4, 12.0), 0.25, 0.85
 LONGEST_TICK = 0.02  # a longer tick resets this mean [s]
 # If the model has a payload that the arm does not carry, the accelerations are larger than the
 # model's by up to `ratio`. The bounds are stable then, too, because two numbers are limited: the
@@ -131,6 +138,19 @@ def _certain(d, i, reached):
 
 
 @inlined
+def _gain(d, i, surprise):
+    """Store the surprise, and return the factor on its weight in the mean, see STUBBORN."""
+    before, gain = d.surprise[i], d.surprise_gain[i]
+    least = SURPRISING * d.reaction_rate[i] * d.most_speed[i]
+    if surprise * before <= 0.0 or surprise * np.copysign(1.0, d.measured_speed[1, i]) <= least:
+        gain = 1.0
+    elif np.abs(surprise) > PERSISTS * np.abs(before):
+        gain = min(gain * STUBBORN[0], STUBBORN[1])
+    d.surprise[i], d.surprise_gain[i] = surprise, gain
+    return gain
+
+
+@inlined
 def _put_bounds(m, d, q, qd, quickest, lead):
     """
     Write the bounds of the accelerations, lowest ≤ highest; for the arguments see `exceeds`.
@@ -150,8 +170,8 @@ def _put_bounds(m, d, q, qd, quickest, lead):
         steep = d.guided * min(np.abs(push) / (rate * fastest), 1.0)
         high = ceiling(d.most_q[i] - q[i], qd[i], fastest, deceleration, rate, quickest, steep)
         low = -ceiling(q[i] - d.least_q[i], -qd[i], fastest, deceleration, rate, quickest, steep)
-        high -= max(driven, 0.0)
-        low -= min(driven, 0.0)
+        high -= max(driven, 0.0) + d.beside[i]
+        low -= min(driven, 0.0) + d.beside[i]
         # if the bounds contradict each other, the limit ahead of the joint has priority
         d.lowest[i] = min(low, high) if qd[i] > 0.0 else low
         d.highest[i] = high if qd[i] > 0.0 else max(low, high)
@@ -177,6 +197,8 @@ def exceeds(m, d, q, qd, quickest):
     heaviest = ABSENT_WEIGHT / (ratio - 1.0) if ratio > 1.0 else 1.0
     for i in range(d.n):
         d.unexplained[0, i] = 0.0
+        if not counts:
+            d.surprise[i], d.surprise_gain[i] = 0.0, 1.0
         if guided > 0.0 and not is_regular:  # other torques may have acted
             d.commanded[1, i] = d.commanded[2, i] = np.nan
         if counts:
@@ -184,7 +206,8 @@ def exceeds(m, d, q, qd, quickest):
             mean, commanded = d.unexplained[1, i], d.commanded[1, i]
             weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * unexplained_weight(
                 qd[i] + lead * (reached - commanded), d.most_speed[i])
-            change = min(weight, heaviest) * (reached - commanded - mean)
+            surprise = reached - commanded - mean
+            change = _gain(d, i, surprise) * min(weight, heaviest) * surprise
             if guided < 1.0:
                 most = GRADUAL * d.most_speed[i] / (1.0 - guided)
                 change = min(max(change, -most), most)

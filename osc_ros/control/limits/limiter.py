@@ -349,6 +349,7 @@ class Limiter:
         d.clear(one.name for one in OF_LIMITS if one.name not in FROM_OUTSIDE)
         d.limits[:] = m.limits
         d.shares[:], d.rate_share, d.guided = 1.0, 1.0, 1.0 if m.is_guided else 0.0
+        d.surprise_gain[:] = 1.0
 
     def add(self, torques: Array) -> None:
         """Record torques (n,) [N·m] that are sent in addition; see the kernel `add`."""

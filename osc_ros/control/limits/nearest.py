@@ -218,8 +218,8 @@ def torques_within(m, d, solves, count, dt, qd, tau):
     """
     Overwrite the torques of the law with the nearest torques within all limits except rates.
 
-    The bounds of the accelerations are widened where the effort limits make them unreachable:
-    while the other joints do not accelerate, or, in free drive, while their torques stay constant.
+    The bounds of the accelerations are widened where the effort limits make them unreachable
+    without torques of the other joints.
 
     Parameters
     ----------
@@ -269,9 +269,8 @@ def torques_within(m, d, solves, count, dt, qd, tau):
         bias = tau[i]
         for j in range(n):
             bias -= M[i, j] * qdd[j]
-        mobility = 1.0 / M[i, i] + d.guided * (M_inv[i, i] - 1.0 / M[i, i])
-        low[i] = min(d.lowest[i], (effort[i] - bias) * mobility)
-        high[i] = max(d.highest[i], (-effort[i] - bias) * mobility)
+        low[i] = min(d.lowest[i], (effort[i] - bias) * M_inv[i, i])
+        high[i] = max(d.highest[i], (-effort[i] - bias) * M_inv[i, i])
         if is_gentle:  # accelerations that torques at this rate can end before the speed limit
             jerk = min(EASE * GENTLE_RATE * effort[i] / M[i, i], 1e9)
             up = np.sqrt(2.0 * jerk * max(d.most_speed[i] - qd[i], 0.0))

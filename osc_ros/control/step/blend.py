@@ -10,7 +10,8 @@ A setup is a law compiled for one robot and one choice of settings, see
 All limits of a state are linear in the torques, and during a blend both setups have the limits in
 force, so a blend of torques that satisfy the limits satisfies them, too. Therefore the torques are
 blended after the limits. If the setups have different robots, each satisfies the limits according
-to its own robot.
+to its own robot, but the other one's torques cause other accelerations then: each setup counts
+those of the last tick in its bounds (slot `beside`).
 """
 
 from __future__ import annotations
@@ -55,9 +56,12 @@ def mix(run, old, new, tau):
         run.tau_difference[i] = weight * (run.tau_replaced[i] + run.tau_carried[i] - tau[i])
         tau[i] += run.tau_difference[i]
         # from now on: torques that are sent in addition to those of the replaced setup
-        run.tau_replaced[i] = tau[i] - run.tau_replaced[i]
-    add(new, run.tau_difference)
-    add(old, run.tau_replaced)
+        run.tau_replaced[i] = tau[i] - run.tau_replaced[i] - run.tau_carried[i]
+    for law, torques in ((new, run.tau_difference), (old, run.tau_replaced)):
+        assign(law.beside, law.commanded[0])
+        add(law, torques)
+        for i in range(run.n):
+            law.beside[i] = law.commanded[0, i] - law.beside[i] if run.blends_load else 0.0
 
 
 @stage

@@ -56,6 +56,7 @@ def bound(law, time, q, qd, tau):
     is_finite = leave(law.run, law.d, time, q, qd, tau)
     if law.replaces:
         old = law.other.d
-        assign(old.added, law.d.added)
+        for i in range(len(tau)):
+            old.added[i] = law.d.added[i] + law.run.tau_carried[i]
         keep(old, time, tau)
     return is_finite

@@ -201,8 +201,8 @@ def test_torques_are_those_of_the_least_change_within_all_limits():
         M = np.linalg.inv(M_inv)
         bias = tau - M @ qdd
         # relax the bounds that a joint cannot meet with its own torque alone
-        lower = np.minimum(lower, (effort - bias) / np.diag(M))
-        upper = np.maximum(upper, (-effort - bias) / np.diag(M))
+        lower = np.minimum(lower, (effort - bias) * np.diag(M_inv))
+        upper = np.maximum(upper, (-effort - bias) * np.diag(M_inv))
         S = np.repeat([1.0, LENGTH], 3)
         mobility = np.trace(J @ M_inv @ J.T / np.outer(S, S)) / 6.0
         A = M + J.T @ np.diag(1.0 / (mobility * S * S)) @ J / YIELDING
