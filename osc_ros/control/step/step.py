@@ -31,25 +31,12 @@ from osc_ros.dynamics.contract.method import DONE
 @kernel
 def step(controller, tau):
     """
-    Compute the torques for a state under supervision; write them to the record D.
+    Write the torques for the sample of D to `tau` of D: within all limits, NaN if there are none.
 
-    The state is the sample of this record. The torques are within all limits; NaN if there are
-    none. The record also gets the pose, error and force of the first task, for a report.
-
-    Parameters
-    ----------
-    controller : record CONTROLLER
-    tau : (n,), written [N·m]
-        The torques of the law.
-
-    Returns
-    -------
-    int
-        Positive: the number of solves; the torques to send are those of the law. STOPPED: the
-        torques are those of a reaction that is in force or has just ended. REJECTED: the state is
-        not plausible, and the supervisor has not stored it; there are torques only if a reaction
-        is in force. Any other negative number is a code of `law_torque`: the law has no torques,
-        which is a fault, and the torques of a reaction are sent.
+    Return the number of solves of the law, whose torques are then written to tau (n,) [N·m] and
+    sent. STOPPED: those of a reaction are sent. REJECTED: the sample is not plausible and is not
+    stored; there are torques only if a reaction is in force. Other negative numbers: the law has
+    no torques (REFUSED, INFINITE), which is a fault; those of a reaction are sent.
 
     """
     law, m, d = controller.law, controller.m, controller.d
@@ -66,20 +53,9 @@ def step(controller, tau):
 @kernel
 def law_torque(law, time, q, qd, tau):
     """
-    Write the torques of a law for a state, within all limits.
+    Write the torques tau (n,) [N·m] of a law for a state at a time [s], within all limits.
 
-    Parameters
-    ----------
-    law : record LAW
-    time : float
-        Stamp of the state [s].
-    q, qd : (n,)
-    tau : (n,), written [N·m]
-
-    Returns
-    -------
-    int
-        Number of solves, which is positive; REFUSED or INFINITE if there are no torques.
+    Return the number of solves; REFUSED or INFINITE if there are no torques.
 
     """
     is_slow = evaluate(law, time, q)
@@ -100,25 +76,10 @@ def law_torque(law, time, q, qd, tau):
 @kernel
 def setup_torque(law, time, q, qd, tau):
     """
-    Write the torques for one robot and one choice of settings, within all limits except rates.
+    Write the torques tau (n,) for one robot and one choice of settings; rates are not limited.
 
-    The torques include the friction compensation; the torques that the driver adds are subtracted.
-
-    The caller first writes the targets of the tasks for this state, and the axes that turn with
-    other links.
-
-    Parameters
-    ----------
-    law : record LAW
-    time : float
-        Stamp of the state [s].
-    q, qd : (n,)
-    tau : (n,), written [N·m]
-
-    Returns
-    -------
-    int
-        Number of solves, which is positive, or REFUSED.
+    The caller writes the targets and the axes for this state before. Return the number of solves,
+    or REFUSED.
 
     """
     m, d, entry, links = law.m, law.d, law.stage, links_of(law)
@@ -140,11 +101,9 @@ def setup_torque(law, time, q, qd, tau):
 @kernel
 def sense(controller):
     """
-    Estimate the external torques at the last state, and detect a contact; return its code.
+    Estimate the external torques after the torques were sent; return a code of `contact.touched`.
 
-    Call it after the torques have been sent. For the code see
-    `osc_ros.control.model_error.contact.touched`; a contact is reported to the supervisor. If
-    `step` has done this already, nothing is computed.
+    A contact is reported to the supervisor. Nothing is computed if `step` has done it.
 
     """
     if not controller.law.m.observes:
