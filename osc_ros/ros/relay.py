@@ -40,6 +40,7 @@ from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.ros.parameters.state_input import compile_velocity, FROM, StateInput, VELOCITY
 from osc_ros.ros.process.node_process import run_and_exit
+from osc_ros.setting import made
 
 USED, IGNORED = 'joint states of', 'ignored joint states of'  # keys of the diagnostics
 POST_PERIOD = 0.02  # period at which the loop's texts are logged [s]
@@ -286,15 +287,14 @@ def guard_of(robot: Robot, driver: Driver, settings: Supervision,
 def _settings(found: dict[str, Any], robot: Robot) -> Supervision:
     reaction, latched = found['reaction'], found['latched']
     effort = robot_parameters.per_joint(found, 'limits.effort', robot.effort_limits, robot)
-    return Supervision(
-        {SILENCE: Watchdog(reaction, latched, found['command_timeout']),
-         NONSENSE: Watchdog(reaction, latched),
-         OTHER_PUBLISHER: Watchdog(reaction, latched),
-         STALE_STATE: Watchdog(reaction, latched, found['state_timeout'])},
-        effort_limits=effort, effort_rates=robot_parameters.per_joint(
-            found, 'limits.effort_rate', STEEPEST * effort, robot),
-        stop_rate=found['stop_rate'], fade_time=found['fade_time'],
-        settle_time=found['settle_time'], period=1.0 / found['rate'])
+    watchdogs = {
+        SILENCE: Watchdog(reaction, latched, found['command_timeout']),
+        NONSENSE: Watchdog(reaction, latched),
+        OTHER_PUBLISHER: Watchdog(reaction, latched),
+        STALE_STATE: Watchdog(reaction, latched, found['state_timeout'])}
+    rates = robot_parameters.per_joint(found, 'limits.effort_rate', STEEPEST * effort, robot)
+    return made(Supervision, found, watchdogs=watchdogs, effort_limits=effort, effort_rates=rates,
+                period=1.0 / found['rate'])
 
 
 def main(arguments: list[str] | None = None) -> None:

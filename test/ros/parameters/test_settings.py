@@ -18,6 +18,7 @@ from osc_ros.errors import InputError
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.controller_parameters import PARAMETERS, WATCHDOGS, with_tasks
 from osc_ros.ros.parameters.node_settings import law_settings, LoadedRobot, supervision
+from osc_ros.setting import field_settings, Group, parameters
 
 PANDA = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
 
@@ -331,3 +332,22 @@ def test_parameters_that_are_set_live_compile_nothing():
     done = subprocess.run([sys.executable, '-c', LIVE_NODE], capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+GROUPS = [kind for kind in Group.__subclasses__() if kind.__module__.startswith('osc_ros.')
+          and parameters(kind)]
+
+
+@pytest.mark.parametrize('kind', GROUPS, ids=lambda kind: kind.__name__)
+def test_library_and_node_refuse_the_same_numbers_with_the_same_text(kind):
+    for name, one in field_settings(kind).items():
+        parts = parameters(kind).get(name, ())
+        if one.kind is not float or len(parts) != 1 or isinstance(one.default, tuple):
+            continue
+        for bad in ('a', one.lower - 1.0, *(() if one.infinite else (one.upper + 1.0,))):
+            texts = []
+            for check in (parts[0].checked_value, one.field_value):
+                with pytest.raises(InputError) as error:
+                    check(bad)
+                texts.append(str(error.value))
+            assert texts[0] == f"parameter '{one.name}' is{texts[1].removeprefix(one.name)}"
