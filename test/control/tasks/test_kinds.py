@@ -33,7 +33,7 @@ from variants import first_quick
 
 GAINS = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
 # Gains so low that only the feedforward acts.
-FEEBLE = Gains([1e-3] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
+FEEBLE = Gains([1e-3] * 6, [1e-3] * 6, [2.5, 1.0], [60.0, 20.0])
 CASES = {'pose': Pose(), 'look_at': LookAt((0.3, -0.5, 0.8))}
 LINK = 'panda_hand'
 POSITION = Task(GAINS, axes=('free',) * 3 + ('motion',) * 3)
