@@ -37,6 +37,7 @@ STARTING = 20.0  # longest time until a request that starts or recovers the arm 
 ENDING_TIME = 5.0  # longest time until the process has ended [s]
 ONE_THREAD = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}  # no threads of BLAS
 PAUSE = 1e-4  # polling period of an answer [s]
+POLL = 2e-3  # polling period of a setup that is being built [s]
 
 
 class LoopError(InputError):
@@ -237,6 +238,8 @@ class LoopProcess:
             self.request(ArmEngine.use_robot, setup.robot)
             self._robot = setup.robot
         self.request(ArmEngine.prepare, setup.settings, setup.precomputed)
+        while not self.request(ArmEngine.is_prepared):
+            sleep(POLL)
         return self.request(ArmEngine.use_prepared, supervision)
 
     # events

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 import math
 import os
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import on_demand
-from osc_ros.control.compiled_law import Precomputed
+from osc_ros.control.compiled_law import CompiledLaw, Precomputed
 from osc_ros.control.law import Law
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.settings import Settings
@@ -74,6 +75,8 @@ class ArmEngine(Engine):
         self._latest = math.inf  # time by which the process ends [s]
         self._robot, self._arrived, self._stamp = law.robot, 0.0, (0, 0)
         self._compiled: Any = None  # record for compiled answers; None: Python answers
+        self._builder = ThreadPoolExecutor(1, initializer=realtime.stay_behind)
+        self._prepared: Future[CompiledLaw] = Future()
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(4)
@@ -135,13 +138,25 @@ class ArmEngine(Engine):
         self._robot = robot
 
     def prepare(self, settings: Settings, precomputed: Precomputed) -> None:
-        """Build the `CompiledLaw` for new settings; the node has already built and checked one."""
+        """
+        Begin to build the `CompiledLaw` for new settings, in a thread beside the control loop.
+
+        The node has already built and checked one.
+
+        """
+        self._prepared = self._builder.submit(self._built, settings, self._robot, precomputed)
+
+    def _built(self, settings: Settings, robot: Robot, precomputed: Precomputed) -> CompiledLaw:
         with on_demand():  # without it, the first model would load all kernels of its method
-            self._prepared = self.law.same_setup(settings, self._robot, precomputed)
+            return self.law.same_setup(settings, robot, precomputed)
+
+    def is_prepared(self) -> bool:
+        """Whether `prepare` has ended."""
+        return self._prepared.done()
 
     def use_prepared(self, supervision: Supervision) -> bool:
         """Use the `CompiledLaw` that `prepare` has built; see `use_setup`."""
-        return self.use_setup(self._prepared, supervision)
+        return self.use_setup(self._prepared.result(), supervision)
 
     def end(self) -> None:
         """Bring the arm to rest, then end the process; may be called from a signal handler."""

@@ -10,6 +10,7 @@ import ctypes
 import gc
 import os
 import sys
+from threading import current_thread
 from threading import enumerate as enumerate_threads
 
 LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE of <sys/mman.h>
@@ -52,6 +53,14 @@ def collect_garbage_as_usual(owner: object) -> None:
     if not _owners:
         gc.enable()
         gc.unfreeze()
+
+
+def stay_behind() -> None:
+    """Run the calling thread after all threads in real time, also after `prioritize`."""
+    switch_threads_quickly()
+    current_thread().name = SLOW[0]
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def prioritize(priority: int) -> str:
