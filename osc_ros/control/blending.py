@@ -131,7 +131,7 @@ class SetupBlending:
 
 
 def begin_blend(run: Any, time: float, difference: Array, limits: Array, least: float) -> None:
-    """Give the replaced setup the weight 1 at a time [s]; for the other arguments see below."""
+    """Give the replaced setup the weight 1 at a time [s]; for the duration see `_duration`."""
     run.blend_duration = _duration(difference, limits, least)
     run.tau_difference[:], run.blend_time = difference, time
     run.blend_age, run.blend_weight = 0.0, 1.0

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The records of a controller: M has what people decide, D all that changes.
+The records of a controller: M has constants, from settings and robot; D changes at each tick.
 
-Stages take both, as `stage(m, d)`. A copy of D is a copy of the state. M and D are those of the
-supervisor, LAW_M and LAW_D those of a law for one choice of settings, RUN is that of the law for
-all of them.
+Stages take both, as `stage(m, d)`. M and D are those of the supervisor, LAW_M and LAW_D those of a
+law for one choice of settings, RUN is that of the law for all of them. Motions, observer,
+compensation, contacts and clearance have records of their own; `Engine.state_arrays` has all that
+a checkpoint copies.
 """
 
 from __future__ import annotations

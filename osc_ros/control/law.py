@@ -1501,7 +1501,7 @@ class Law:
         Use other settings, or another robot with the same joints.
 
         The torque does not jump: for `blend_time`, or longer if the torques differ much (see
-        `osc_ros.control.step.blend.Blend`), every tick computes it with the old and with the new
+        `osc_ros.control.blending`), every tick computes it with the old and with the new
         settings, each within its limits, and blends the two. Tasks with the same name keep their
         targets. The activation of tasks and of single axes changes to its new value over
         `blend_time`, from 0 for a new task.

@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The control cycle as one compiled function on flat arrays."""
+"""The way of a torque, compiled: `step.py` has its stages in order."""

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Check: is the sample plausible? The reaction to what is wrong; a contact."""
+"""Check: accept or reject a state; find the reaction, and a contact."""
 
 from __future__ import annotations
 

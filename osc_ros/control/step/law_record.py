@@ -47,8 +47,8 @@ LAW = Table(
     Slot('a0', (), 'rad/s², m/s²', 'accelerations of the links without task forces', FLOATS),
     Slot('gravity', (), 'm/s²', 'gravity', FLOATS),
     # kernels
-    Slot('setup_torque', (), '', 'address of `setup_step.setup_torque`', int),
-    Slot('law_torque', (), '', 'address of `law_step.law_torque`', int))
+    Slot('setup_torque', (), '', 'address of `step.setup_torque`', int),
+    Slot('law_torque', (), '', 'address of `step.law_torque`', int))
 
 CONTROLLER = Table(
     'Controller',

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Limit: the nearest torques within all limits; bound: their rates."""
+"""Limit: the nearest torques within all limits, and their rates."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def leave(run, d, time, q, qd, tau):
 
 
 @stage
-def bound(law, time, q, qd, tau):
+def limit_rates(law, time, q, qd, tau):
     """Limit the rate of the torques tau (n,), and store the tick; return whether it is finite."""
     is_finite = leave(law.run, law.d, time, q, qd, tau)
     if law.replaces:

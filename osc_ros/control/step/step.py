@@ -6,8 +6,8 @@ The way of a torque, a stage a line: from a joint state to the torques that are 
 
 `step` has the supervision, `law_torque` what a law does whatever its settings, `setup_torque` what
 it does for one choice of settings; during a change of settings both choices compute, and
-`law_torque` blends. The stages are in the files of their names: `check`, `evaluate`, `approach`,
-`stages` (the sweeps of the dynamics: outward, inward), `forces`, `limit`, `compensate`, `react`.
+`law_torque` blends. The stages are in `check`, `evaluate`, `approach`, `stages` (the sweeps of the
+dynamics: outward, inward), `forces`, `limit`, `compensate`, `react`, in this order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from osc_ros.control.step.compensate import compensate_errors, compensate_fricti
 from osc_ros.control.step.evaluate import evaluate
 from osc_ros.control.step.forces import links_of, put_forces_of_tasks
 from osc_ros.control.step.law_record import INFINITE, REFUSED, stage_at, torque_at
-from osc_ros.control.step.limit import bound, limit_torque
+from osc_ros.control.step.limit import limit_rates, limit_torque
 from osc_ros.control.step.react import note_result, react, report
 from osc_ros.control.step.stages import INWARD, JACOBIAN, OUTWARD
 from osc_ros.dynamics.contract.method import DONE
@@ -53,7 +53,10 @@ def step(controller, tau):
 @kernel
 def law_torque(law, time, q, qd, tau):
     """
-    Write the torques tau (n,) [N·m] of a law for a state at a time [s], within all limits.
+    Write the torques tau (n,) [N·m] of a law for a state at a time [s].
+
+    They are within the limits of the law; what is added after these, friction and what the driver
+    adds, is bounded by the supervisor, in `react`.
 
     Return the number of solves; REFUSED or INFINITE if there are no torques.
 
@@ -68,7 +71,7 @@ def law_torque(law, time, q, qd, tau):
     if count >= 0:
         if law.m.compensates:
             compensate_errors(law, time, qd, tau)
-        if not bound(law, time, q, qd, tau):
+        if not limit_rates(law, time, q, qd, tau):
             return INFINITE
     return count
 
