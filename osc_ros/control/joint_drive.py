@@ -43,6 +43,7 @@ Array = NDArray[np.float64]
 UNLIMITED = 2.0  # assumed speed limit of joints without one [rad/s, m/s]
 JERK_SHARE = 0.25  # share of `JointDrive.ramp` in which the acceleration builds up
 BUILD_UP = 0.1  # but not in less time: it may need all torque there is [s]
+STRONGEST = 1e3  # largest accepted damping rate of a posture [1/s]
 REFUSAL = ('the joints follow a motion of their own: accepted again after a change to settings '
            'without `joints` (in ROS: after ~/hold)')
 
@@ -102,7 +103,8 @@ class JointDrive(Group, group='joints'):
         stiffness, inertia = self._of_joints('stiffness', robot.n), sampled_loads(robot)[0]
         squares = (stiffness / inertia.mean(axis=0))[stiffness > 0.0]
         typical = math.exp(0.5 * float(np.log(squares).mean())) if len(squares) else 0.0
-        return Posture(0.0, damping=max(2.0 * self.damping_ratio * typical, 1.0))
+        rate = 2.0 * self.damping_ratio * typical  # the law lowers it to what the loop can carry
+        return Posture(0.0, damping=min(max(rate, 1.0), STRONGEST))
 
     @property
     def compensated(self) -> Disturbance | None:
