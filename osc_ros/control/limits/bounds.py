@@ -170,8 +170,8 @@ def _put_bounds(m, d, q, qd, quickest, lead):
         steep = d.guided * min(np.abs(push) / (rate * fastest), 1.0)
         high = ceiling(d.most_q[i] - q[i], qd[i], fastest, deceleration, rate, quickest, steep)
         low = -ceiling(q[i] - d.least_q[i], -qd[i], fastest, deceleration, rate, quickest, steep)
-        high -= max(driven, 0.0) + d.beside[i]
-        low -= min(driven, 0.0) + d.beside[i]
+        high -= max(driven, 0.0) + max(d.beside[i], 0.0)
+        low -= min(driven, 0.0) + min(d.beside[i], 0.0)
         # if the bounds contradict each other, the limit ahead of the joint has priority
         d.lowest[i] = min(low, high) if qd[i] > 0.0 else low
         d.highest[i] = high if qd[i] > 0.0 else max(low, high)

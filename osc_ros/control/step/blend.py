@@ -11,7 +11,7 @@ All limits of a state are linear in the torques, and during a blend both setups 
 force, so a blend of torques that satisfy the limits satisfies them, too. Therefore the torques are
 blended after the limits. If the setups have different robots, each satisfies the limits according
 to its own robot, but the other one's torques cause other accelerations then: each setup counts
-those of the last tick in its bounds (slot `beside`).
+those of the last tick in its bounds (slot `beside`), if they drive a joint towards the bound.
 """
 
 from __future__ import annotations
