@@ -41,8 +41,9 @@ GRADUAL = 100.0
 # follows too slowly. Then the weight of the last tick rises: by the first factor of STUBBORN per
 # tick, up to the second one. SURPRISING: least difference to the mean that counts, as a share of
 # the rate of the bounds times the speed limit. PERSISTS: if less than this share is left of the
-# difference after a tick, the joint responds.
-STUBBORN, SURPRISING, PERSISTS = (1.4, 12.0), 0.25, 0.85
+# difference after a tick, the joint responds. FAST: share of the speed limit above which this
+# counts; a joint that a wall throws back is slower, and must not be pushed into the wall.
+STUBBORN, SURPRISING, PERSISTS, FAST = (1.4, 12.0), 0.25, 0.85, 0.8
 LONGEST_TICK = 0.02  # a longer tick resets this mean [s]
 # If the model has a payload that the arm does not carry, the accelerations are larger than the
 # model's by up to `ratio`. The bounds are stable then, too, because two numbers are limited: the
@@ -141,8 +142,9 @@ def _certain(d, i, reached):
 def _gain(d, i, surprise):
     """Store the surprise, and return the factor on its weight in the mean, see STUBBORN."""
     before, gain = d.surprise[i], d.surprise_gain[i]
-    least = SURPRISING * d.reaction_rate[i] * d.most_speed[i]
-    if surprise * before <= 0.0 or surprise * np.copysign(1.0, d.measured_speed[1, i]) <= least:
+    least, speed = SURPRISING * d.reaction_rate[i] * d.most_speed[i], d.measured_speed[1, i]
+    if (surprise * before <= 0.0 or surprise * np.copysign(1.0, speed) <= least
+            or np.abs(speed) < FAST * d.most_speed[i]):
         gain = 1.0
     elif np.abs(surprise) > PERSISTS * np.abs(before):
         gain = min(gain * STUBBORN[0], STUBBORN[1])
