@@ -325,8 +325,13 @@ class Group:
 
     def put(self, record: Any, begin: str = '') -> None:
         """Write the numbers to the slots of a record that are named as their fields."""
-        slots = dir(record)
-        kind: Any = type(self)
-        for name, one in field_settings(kind).items():
-            if one.kind is float and begin + name in slots:
-                record.put(begin + name, getattr(self, name))
+        kinds: tuple[Any, Any] = type(self), type(record)
+        for name in _numbers_in(*kinds, begin):
+            record.put(begin + name, getattr(self, name))
+
+
+@cache
+def _numbers_in(kind: Any, record: Any, begin: str) -> tuple[str, ...]:
+    """Names of the fields of a class whose numbers have slots in a kind of record."""
+    return tuple(name for name, one in field_settings(kind).items()
+                 if one.kind is float and begin + name in record._table.slots)

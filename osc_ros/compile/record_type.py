@@ -18,7 +18,7 @@ import ctypes
 from functools import lru_cache, partial
 import hashlib
 from math import prod
-from operator import index
+from operator import index, methodcaller
 import re
 from typing import Any, NamedTuple
 
@@ -165,9 +165,11 @@ class Table:
         """Attribute of a slot that refers to a record or an array; the record keeps the object."""
         name, table = slot.name, self.of_kind(slot)
         array_at = numbers_at if slot.kind is FLOATS else integers_at
+        start = self.starts[name]
+        first = start[()] if set(start) == {()} else None  # else it depends on the sizes
 
         def read(record: Any) -> Any:
-            at, _ = self.shape_of(name, record.sizes)
+            at = self.shape_of(name, record.sizes)[0] if first is None else first
             address = int(record.integers[at])
             found = record.kept.get(name)
             if found is not None and (not table or found.address == address):
@@ -177,7 +179,7 @@ class Table:
             return array_at(address, int(record.integers[at + 1]))
 
         def write(record: Any, value: Any) -> None:
-            at, _ = self.shape_of(name, record.sizes)
+            at = self.shape_of(name, record.sizes)[0] if first is None else first
             if table:
                 if value._table is not table:
                     raise TypeError(f'{name} is a record {value._table.name}: give {table.name}')
@@ -200,7 +202,7 @@ class Table:
         number = numbers[kind]
         meaning = f'{slot.meaning} [{slot.unit}]' if slot.unit else slot.meaning
         if slot.shape:
-            return property(lambda record: record.array(name), doc=meaning)
+            return property(methodcaller('array', name), doc=meaning)
         at = self.starts[name][()]
 
         def read(record: Any) -> Any:
