@@ -295,9 +295,9 @@ class Record:
         return found
 
     def clear(self, names: Iterable[str] | None = None) -> None:
-        """Set the slots with these names to zero, or all of them."""
+        """Set the slots with these names to zero, or all that a checkpoint stores."""
         if names is None:
-            self.integers[HEADER:] = 0
+            self.slots[:] = 0
             return
         for name in names:
             self.put(name, 0)

@@ -184,7 +184,7 @@ class CompiledLaw:
         return np.asarray(self.d.tau_driver)
 
     def _refer(self) -> None:
-        """Create the record with which kernels find the parts of the setup."""
+        """Create the record from which kernels read robot, settings and state of this setup."""
         turning = [(i, *frame.addresses) for i, frame in enumerate(self._frames)
                    if isinstance(frame, LinkAxes)]
         self._gravities = [self.space.dynamics.gravity, *self.command_model.gravities]

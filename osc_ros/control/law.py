@@ -423,7 +423,7 @@ class Law:
 
     @property
     def external(self) -> ExternalForce | None:
-        """External torques and wrench; None without `Settings.observation` or `disturbance`."""
+        """Estimated external torques and wrench; None if the settings ask for no estimate."""
         found = self._setup.unmodelled
         return None if found is None else found.external
 
@@ -839,7 +839,7 @@ class Law:
     def _defer(self, what: str, start: float, task: str | None, name: str, *arguments: Any
                ) -> None:
         """
-        Execute a command, a call of the method `name`, when the settings that wait are in force.
+        Store a command, a call of the method `name`, until the settings that wait come into force.
 
         It replaces those of the same kind `what` and task that begin at `start` [s] or later.
 
@@ -1296,7 +1296,7 @@ class Law:
 
     def follow_joint_path(self, motion: JointMotion) -> float:
         """
-        Begin a motion from `joint_path` now, from the state that the set-point has now.
+        Start a motion that `joint_path` has planned; it begins at the present set-point.
 
         Return the duration at the present speed override [s]. For errors see `follow_joints`.
 

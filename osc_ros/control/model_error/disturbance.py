@@ -264,8 +264,9 @@ def compensate(c, o, time, tau, qd, axes, hold, friction):
 
     """
     dt = _elapsed(c, time)
+    made_up = share(bandwidth_in_force(o), dt)
     for k in range(c.n):
-        c.delayed[k] = low_pass(c.delayed[k], c.torque[k], share(bandwidth_in_force(o), dt))
+        c.delayed[k] = low_pass(c.delayed[k], c.torque[k], made_up)
     if c.is_active:
         _advance(c, o, dt, tau, qd, axes, hold, friction)
     else:

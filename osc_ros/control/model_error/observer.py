@@ -110,7 +110,7 @@ def share(bandwidth, dt):
 
 @inlined
 def bandwidth_in_force(o):
-    """Bandwidth [rad/s], which is lower with velocities from coarse positions."""
+    """Bandwidth in use [rad/s]: lower if velocities are estimated from coarse positions."""
     return o.bandwidth if o.memory == 0.0 else min(o.bandwidth, SLOWER / o.memory)
 
 

@@ -125,13 +125,13 @@ def _filter(m, d, time, q):
             d.filter[:, i] = 0.0
             d.filter[0, i] = q[i]
         return
+    smooths = 1.0 - np.exp(-dt / SMOOTH)
     for i in range(len(q)):
         keeps = np.exp(-dt / _memory(d, i))
         g, h, k = 1.0 - keeps**3, 1.5 * (1.0 - keeps)**2 * (1.0 + keeps), (1.0 - keeps)**3
         x, v, a = d.filter[0, i], d.filter[1, i], d.filter[2, i]
         x, v = x + dt * (v + 0.5 * dt * a), v + dt * a
-        left = d.filter[3, i] + (1.0 - np.exp(-dt / SMOOTH)) * (
-            short_step(m, i, q[i] - x) - d.filter[3, i])
+        left = d.filter[3, i] + smooths * (short_step(m, i, q[i] - x) - d.filter[3, i])
         d.filter[3, i] = left
         d.filter[0, i], d.filter[1, i] = x + g * left, v + h * left / dt
         d.filter[2, i] = a + k * left / dt**2

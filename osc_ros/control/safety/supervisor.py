@@ -125,6 +125,7 @@ class Supervisor:
         self._n, self._rest = robot.n, np.zeros(robot.n)
         self._compile()
         self._put_robot()
+        self.d.model = self.model.record
         self.settings = settings
         self.begin()
 
@@ -232,7 +233,6 @@ class Supervisor:
         before = d.copy()
         d.clear()
         d.take(before, KEPT)
-        d.model = self.model.record
         d.fed[:], d.seen[:] = now, -np.inf
         d.cause = d.reaction = -1
         d.reaction_began = d.sent_at = d.came = d.advanced = d.speed_time = now

@@ -26,7 +26,7 @@ LAW = Table(
     Slot('run', (), '', 'all that changes, whatever the settings', RUN),
     Slot('posture', (), '', 'set-point of the joints', SET_POINT),
     Slot('model', (), '', 'robot and driver', MODEL),
-    Slot('clearance', (), '', 'what keeps the links clear', CLEARANCE),
+    Slot('clearance', (), '', 'shapes of the links, and distances that they keep', CLEARANCE),
     Slot('obstacles', (), '', 'see `collision.obstacles.Obstacles.record`', FLOATS),
     Slot('observer', (), '', 'used if `observes` is set in LAW_M', OBSERVER),
     Slot('compensation', (), '', 'used if `compensates` is set in LAW_M', COMPENSATION),
@@ -34,9 +34,11 @@ LAW = Table(
     Slot('turning', (), '', 'for each task whose frame turns with a link without a task: its '
          'index, and `LinkAxes.addresses`', INTEGERS),
     Slot('replaces', (), '', 'whether a law with other settings is being replaced', bool),
-    Slot('other', (), '', 'this law; used while `replaces` is set', ITSELF),
+    Slot('other', (), '', 'the law that is being replaced; only valid while `replaces` is set',
+         ITSELF),
     # the method of the dynamics, see `stages`
-    Slot('stage', (), '', 'address of the kernel that computes a stage', int),
+    Slot('stage', (), '', 'address of the kernel that computes the sweeps, such as '
+         '`chain_stage`', int),
     Slot('python_stage', (), '', 'address of a C function, for `stages.python_stage`', int),
     Slot('method_integers', (), '', 'of the method', INTEGERS),
     Slot('method_numbers', (), '', 'of the method', FLOATS),
@@ -47,12 +49,12 @@ LAW = Table(
     Slot('a0', (), 'rad/s², m/s²', 'accelerations of the links without task forces', FLOATS),
     Slot('gravity', (), 'm/s²', 'gravity', FLOATS),
     # kernels
-    Slot('setup_torque', (), '', 'address of `step.setup_torque`', int),
-    Slot('law_torque', (), '', 'address of `step.law_torque`', int))
+    Slot('setup_torque', (), '', 'address of the compiled `step.setup_torque`', int),
+    Slot('law_torque', (), '', 'address of the compiled `step.law_torque`', int))
 
 CONTROLLER = Table(
     'Controller',
-    Slot('law', (), '', 'the law in force', LAW),
+    Slot('law', (), '', 'the law that computes the torques now', LAW),
     Slot('m', (), '', 'settings of the supervisor', M),
     Slot('d', (), '', 'all that changes in the supervisor', D),
     Slot('contact', (), '', 'thresholds of contacts', CONTACT))

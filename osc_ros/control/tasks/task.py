@@ -261,7 +261,7 @@ class Task(Group):
     Attributes
     ----------
     link : str
-        Any link that moves; the robot's tip if empty. The controlled point is always its origin.
+        Name of a link that moves; empty: the tip of the robot. Its origin is controlled.
     kind : Kind
         Controlled quantity. A kind that determines the axes, such as `LookAt`, accepts only these
         or the default axes, no frame, and Gains.

@@ -65,7 +65,7 @@ class CompiledAnswers:
     Attributes
     ----------
     controller : record CONTROLLER, optional
-        With it `run` computes the torques; None: Python computes them.
+        Compiled code computes the torques from it; None: Python computes them.
 
     """
 
