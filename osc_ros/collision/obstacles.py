@@ -1,18 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Obstacles in the base frame: named solids that may move, in one flat array for kernels."""
+"""Obstacles in the base frame: named solids that may move, in a record for kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.collision.distance import BOX, CYLINDER, HALF_SPACE, POINT, SEGMENT
+from osc_ros.compile.record_type import Slot, Table
 from osc_ros.dynamics.algebra.arrays import finite_array, float_array
 from osc_ros.errors import InputError, require_type
 
@@ -24,16 +26,25 @@ FASTEST = 20.0  # largest speed [m/s]
 # Number of lengths that each kind has: radius; radius, distance of the centres of the ends; three
 # edges; radius, length; none.
 SHAPES = {'sphere': 1, 'capsule': 2, 'box': 3, 'cylinder': 2, 'half_space': 0}
-# Columns of the array, a row for each obstacle: 1 if there is one, LEAVING for a while after it
-# was removed; kind and size of the solid, see `distance`; radius that is added to it; rotation and
-# position of its axes in the base frame; angular velocity, velocity; time for which the pose is
-# given; time from which it counts or leaves; 1 if the obstacle has changed since the last tick; 1
-# if the tips may touch it.
-(USED, KIND, SIZE, RADIUS, AXES, PLACE, SPIN, SPEED, STAMP, SINCE, CHANGED, TOUCH,
- SOLID_WIDTH) = 0, 1, 2, 8, 9, 18, 21, 24, 27, 28, 29, 30, 31
-LEAVING = 2.0
+ABSENT, PRESENT, LEAVING = range(3)  # states of a solid; LEAVING: removed, for a while
 NEW = -math.inf  # stamp of an obstacle until the next tick
 LONG_SINCE = -1e9  # time from which an obstacle counts that was there before a restart [s]
+
+SOLIDS = Table(  # k solids
+    'Solids',
+    Slot('state', ('k',), '', 'ABSENT, PRESENT or LEAVING', int),
+    Slot('kind', ('k',), '', 'kind of the solid, see `collision.distance`', int),
+    Slot('size', ('k', 6), 'm', 'its size'),
+    Slot('radius', ('k',), 'm', 'radius that is added to it'),
+    Slot('axes', ('k', 9), '', 'rotation of its axes to the base frame'),
+    Slot('place', ('k', 3), 'm', 'origin of its axes'),
+    Slot('angular_velocity', ('k', 3), 'rad/s', 'angular velocity, base axes'),
+    Slot('velocity', ('k', 3), 'm/s', 'velocity of the origin, base axes'),
+    Slot('stamp', ('k',), 's', 'time for which the pose is given'),
+    Slot('since', ('k',), 's', 'time from which it counts, or leaves'),
+    Slot('has_changed', ('k',), '', 'whether it has changed since the last tick', bool),
+    Slot('may_be_touched', ('k',), '', 'whether the tips may touch it', bool))
+solids_at = SOLIDS.at  # kernels take the function
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,13 +182,13 @@ def changed_obstacles(present: Mapping[str, Obstacle], changes: Mapping[str, Obs
     return after
 
 
-def put_solid(row: Array, obstacle: Obstacle) -> None:
-    """Write an obstacle to its row (SOLID_WIDTH,), except STAMP and SINCE."""
-    kind, size, radius = obstacle.solid
-    row[USED], row[KIND], row[SIZE:RADIUS], row[RADIUS] = 1.0, kind, size, radius
-    row[AXES:PLACE], row[PLACE:SPIN] = obstacle.pose[:3, :3].ravel(), obstacle.pose[:3, 3]
-    row[SPIN:STAMP] = obstacle.velocity
-    row[CHANGED], row[TOUCH] = 1.0, obstacle.touch
+def put_solid(solids: Any, k: int, obstacle: Obstacle) -> None:
+    """Write an obstacle as solid k of a record SOLIDS, except its times."""
+    solids.kind[k], solids.size[k], solids.radius[k] = obstacle.solid
+    solids.axes[k], solids.place[k] = obstacle.pose[:3, :3].ravel(), obstacle.pose[:3, 3]
+    solids.angular_velocity[k], solids.velocity[k] = obstacle.velocity[:3], obstacle.velocity[3:]
+    solids.state[k], solids.has_changed[k] = PRESENT, True
+    solids.may_be_touched[k] = obstacle.touch
 
 
 class Obstacles(Mapping[str, Obstacle]):
@@ -186,19 +197,18 @@ class Obstacles(Mapping[str, Obstacle]):
 
     Attributes
     ----------
-    record : (MOST_OBSTACLES · SOLID_WIDTH,)
-        For kernels, see the columns in this module.
+    record : record SOLIDS
+        The solids of the obstacles, for kernels.
     grids : list of (k, MOST_OBSTACLES)
         For each setup whose torques are computed, the odometer before which its shapes are not
         near each obstacle. While torques blend there are two, but only the first one that is
-        computed sees CHANGED, so a change of an obstacle clears its column in both.
+        computed sees `has_changed`, so a change of an obstacle clears its column in both.
 
     """
 
     def __init__(self) -> None:
         self.grids: list[Array] = []
-        self.record = np.zeros(MOST_OBSTACLES * SOLID_WIDTH)
-        self._rows = self.record.reshape(-1, SOLID_WIDTH)
+        self.record = SOLIDS.new(k=MOST_OBSTACLES)
         self._found: dict[str, tuple[int, Obstacle]] = {}
 
     def __getitem__(self, name: str) -> Obstacle:
@@ -221,23 +231,23 @@ class Obstacles(Mapping[str, Obstacle]):
             k, before = self._found[name]
             is_new = before.shape != obstacle.shape or before.size != obstacle.size
         else:
-            free = [*np.flatnonzero(self._rows[:, USED] == 0.0),
-                    *np.flatnonzero(self._rows[:, USED] == LEAVING)]
+            free = [*np.flatnonzero(self.record.state == ABSENT),
+                    *np.flatnonzero(self.record.state == LEAVING)]
             if not free:
                 raise InputError(f"obstacle '{name}': there are {MOST_OBSTACLES} already, the "
                                  'largest number: remove one first')
             k, is_new = int(free[0]), True
-        put_solid(self._rows[k], obstacle)
-        self._rows[k, STAMP] = NEW
+        put_solid(self.record, k, obstacle)
+        self.record.stamp[k] = NEW
         for grid in self.grids:
             grid[:, k] = 0.0
         if is_new:
-            self._rows[k, SINCE] = NEW
+            self.record.since[k] = NEW
         self._found[name] = k, obstacle
 
     def __delitem__(self, name: str) -> None:
         k, _ = self._found.pop(name)
-        self._rows[k, USED], self._rows[k, SINCE] = LEAVING, NEW
+        self.record.state[k], self.record.since[k] = LEAVING, NEW
 
     def update(self, changes: Mapping[str, Obstacle | None], clears: bool = False,
                since: float = NEW) -> None:
@@ -255,25 +265,25 @@ class Obstacles(Mapping[str, Obstacle]):
         for name in [name for name in after if name in changes]:
             self[name] = after[name]
             if name not in before:
-                self._rows[self._found[name][0], SINCE] = since
+                self.record.since[self._found[name][0]] = since
 
     def note_restart(self) -> None:
         """Let the obstacles that count already count at all times: the clock may be set back."""
-        self._rows[self._rows[:, SINCE] > NEW, SINCE] = LONG_SINCE
+        self.record.since[self.record.since > NEW] = LONG_SINCE
 
     def name_of(self, k: int) -> str:
-        """Name of the obstacle in row k of the record."""
+        """Name of the obstacle whose solid has the index k."""
         return next((name for name, (at, _) in self._found.items() if at == k), '')
 
     @property
     def named(self) -> dict[str, tuple[int, Obstacle]]:
-        """Row and obstacle by name, for a checkpoint."""
+        """Index of the solid and obstacle by name, for a checkpoint."""
         return dict(self._found)
 
     @named.setter
     def named(self, found: dict[str, tuple[int, Obstacle]]) -> None:
         self._found = dict(found)
         for k, obstacle in self._found.values():
-            if self._rows[k, USED] == 0.0:  # of a law without a clearance
-                put_solid(self._rows[k], obstacle)
-                self._rows[k, [STAMP, SINCE]] = NEW
+            if self.record.state[k] == ABSENT:  # of a law without a clearance
+                put_solid(self.record, k, obstacle)
+                self.record.stamp[k] = self.record.since[k] = NEW

@@ -195,7 +195,6 @@ class CompiledLaw:
         law.setup_torque, law.law_torque = entries()
         law.m, law.d, law.model = self.m, self.d, self.command_model.record
         law.clearance = self.limiter.clearance.record
-        law.obstacles = self.limiter.clearance.obstacles.record
         law.gravities = np.array([*map(address_of, self._gravities)])
         law.turning = np.array(turning, dtype=np.int64).reshape(-1)
         found = self.unmodelled

@@ -30,9 +30,6 @@ INTERVALS = 32  # length of the ring buffer of intervals for comparing velocitie
 PLANS, WAITS = 1, 2  # values of `asks`
 LIMITS = 8  # number of rows of `Limits.table`
 MOST_NEAR = 16  # largest number of rows of near pairs
-BODY_WIDTH = 19  # numbers of a body, see `limits.bodies`
-BODY_WORK = 34  # numbers of a body's motion and load, see `limits.load`
-ROW_FACTS = 4  # numbers of a row, see `limits.load`
 RATIOS = 100  # number of damping ratios in `carried`
 FRICTION = 'N·m, N; N·m·s/rad, N·s/m'  # units of dry and viscous friction
 # A robot, and the torques that its driver adds to commands, see `model_error.command_model`.
@@ -350,7 +347,15 @@ LAW_M = Table(
     # limits of the law
     Slot('limits', (LIMITS, 'n'), 'see limits', 'the limits after a change: `Limits.table`'),
     Slot('blend_time', (), 's', 'duration of changes of limits, activations and wrenches'),
-    Slot('bodies', ('n', BODY_WIDTH), 'see bodies', 'of the robot: `bodies.bodies_of`'),
+    # bodies of the robot, see `limits.bodies`
+    Slot('body_parent', ('n',), '', 'index of the body that each body is joined to; -1: the base',
+         int),
+    Slot('body_joint', ('n',), '', 'index of the joint of each body in q', int),
+    Slot('body_slides', ('n',), '', 'whether the joint is prismatic', bool),
+    Slot('body_turn', ('n', 9), '', 'rotation of each body to its parent at q = 0'),
+    Slot('body_place', ('n', 3), 'm', 'origin of each body in its parent at q = 0'),
+    Slot('body_mass', ('n',), 'kg', 'mass of each body'),
+    Slot('body_moment', ('n', 3), 'kg·m', 'first moment of each body about its origin'),
     Slot('payload_ratio', (), '', 'see `limits.payload_ratio`'),
     Slot('longest_period', (), 's', 'longest period of the states at which all gains are stable '
          'as set'),
@@ -443,7 +448,7 @@ OF_LIMITS = (
          'three ticks before'),
     Slot('sides', (3, 'n'), '', '-1 or 1 for accelerations, torques and loads at a bound, else 0',
          int),
-    Slot('near_sides', (MOST_NEAR, 2), '', 'of near pairs: INDEX of the row, and its side', int),
+    Slot('near_sides', (MOST_NEAR, 2), '', 'of near pairs: `row_number`, and the side', int),
     Slot('gentle', (), 's', 'time for which the rate of the torques is still limited to '
          'nearest.GENTLE_RATE, because of near pairs or new settings'),
     Slot('guided', (), '', 'share of the rules of free drive in the limits'),
@@ -556,8 +561,22 @@ LAW_D = Table(
         Slot('row_of_q', (f'n + {MOST_NEAR}', 'n'), '', 'bounds row_of_q · q̈ ≤ row_most: a row '
              'for every joint whose load is bounded, then those of near pairs'),
         Slot('row_most', (f'n + {MOST_NEAR}',), '', 'bounds of the products row_of_q · q̈'),
-        Slot('row_facts', (f'n + {MOST_NEAR}', ROW_FACTS), '', 'see `limits.load`'),
-        Slot('body_work', ('n', BODY_WORK), '', 'motion and load of each body'),
+        Slot('row_number', (f'n + {MOST_NEAR}',), '', 'joint of a load; n or more: number of a '
+             'witness point', int),
+        Slot('firmness', (f'n + {MOST_NEAR}',), '', 'rises from 0 to 1 as a row comes into force'),
+        Slot('softness', (f'n + {MOST_NEAR}',), '', 'softness of a row, see `limits.nearest`'),
+        Slot('large_excess', (f'n + {MOST_NEAR}',), '', 'excess of row_of_q · q̈ that is large'),
+        # bodies of the robot, base axes; velocities, and accelerations for q̈ = 0
+        Slot('body_axes', ('n', 9), '', 'rotation of each body'),
+        Slot('body_origin', ('n', 3), 'm', 'its origin'),
+        Slot('body_omega', ('n', 3), 'rad/s', 'its angular velocity'),
+        Slot('body_alpha', ('n', 3), 'rad/s²', 'its angular acceleration'),
+        Slot('body_velocity', ('n', 3), 'm/s', 'velocity of its origin'),
+        Slot('body_acceleration', ('n', 3), 'm/s²', 'acceleration of its origin'),
+        Slot('outward_mass', ('n',), 'kg', 'mass of all bodies from each one outward'),
+        Slot('outward_moment', ('n', 3), 'kg·m', "their first moment about the base's origin"),
+        Slot('outward_momentum', ('n', 3), 'kg·m/s', 'their momentum'),
+        Slot('outward_force', ('n', 3), 'N', 'its rate'),
         Slot('gravity_load', ('n',), 'N·m, N', 'torques that hold the joints against gravity'),
         Slot('window', (2, 'n'), 'N·m, N', 'least and most torques, within the effort limits'),
         Slot('M_inv', ('n', 'n'), '1/(kg·m²), 1/kg', 'inverse of the inertia matrix'),

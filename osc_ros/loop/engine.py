@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.collision.obstacles import SOLIDS
 from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.data import D, LAW_D, LAW_M, M, PLANS, RUN, WAITS
@@ -71,7 +72,7 @@ WAITS_TEXT = 'a change of settings waits for the end of the one before'
 ABSENT, FAST = 0.5, 0.3
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 TABLES = [one.digest for one in (M, D, LAW_M, LAW_D, RUN, OBSERVER, COMPENSATION, contact.CONTACT,
-                                 SET_POINT, PLAN, STATE, CLEARANCE)]  # of a checkpoint
+                                 SET_POINT, PLAN, STATE, CLEARANCE, SOLIDS)]  # of a checkpoint
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
 

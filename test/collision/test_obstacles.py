@@ -75,11 +75,11 @@ def test_updates_have_the_effect_of_a_dictionary(updates):
 def test_update_that_is_refused_changes_nothing(changes, text):
     obstacles = Obstacles()
     obstacles['old'] = SOMEWHERE
-    before = obstacles.record.copy()
+    before = obstacles.record.words.copy()
     with pytest.raises(InputError, match=text):
         obstacles.update(changes)
     assert list(obstacles) == ['old']
-    np.testing.assert_array_equal(obstacles.record, before)
+    np.testing.assert_array_equal(obstacles.record.words, before)
 
 
 def test_table_on_which_the_arm_stands_is_accepted():

@@ -7,6 +7,7 @@ import numba
 import numpy as np
 import pytest
 
+from osc_ros.collision.obstacles import SOLIDS
 from osc_ros.compile.compiled import entry, kernel, plain
 from osc_ros.compile.record_type import FLOATS, HEADER, INTEGERS, ITSELF, Slot, Table
 from osc_ros.control.data import D, LAW_D, LAW_M, M, RUN
@@ -79,7 +80,7 @@ def test_kernels_and_python_have_the_same_slots(n):
 
 @pytest.mark.parametrize('table', [
     M, D, LAW_M, LAW_D, RUN, VELOCITY, OBSERVER, COMPENSATION, CONTACT, SET_POINT, PLAN, STATE,
-    CLEARANCE, ANSWER, GATE], ids=lambda table: table.name)
+    CLEARANCE, SOLIDS, ANSWER, GATE], ids=lambda table: table.name)
 def test_every_slot_of_a_record_has_a_meaning_and_a_place_of_its_own(table):
     d = table.new(n=5)
     found = []

@@ -15,8 +15,8 @@ from scipy.spatial.transform import Rotation
 from judge import configuration, pinocchio_model, random_tree, robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.data import LAW_D, LAW_M
+from osc_ros.control.limits.bodies import put_bodies
 from osc_ros.control.limits.load import (
-    bodies_of,
     bounded_loads,
     FULL,
     PACE,
@@ -246,7 +246,8 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
     model, data, _ = judged(case, robot)
     n, effort, found = robot.n, np.full(robot.n, 1e-12), Weight(robot)
     m, d = LAW_M.new(n=n), LAW_D.new(n=n)
-    m.bodies[:], d.most_effort[:] = bodies_of(robot), effort
+    d.most_effort[:] = effort
+    put_bodies(m, robot)
     rows, most = d.row_of_q, d.row_most
     for gravity in (np.array(robot.gravity), rng.normal(size=3)):
         model.gravity.linear = gravity
@@ -259,7 +260,7 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
         close(weight, load(0.0))
         gradient = pin.computeGeneralizedGravityDerivatives(model, data, configuration(model, q))
         count = bounded_loads(m, d, gravity, q, qd)
-        at = d.row_facts[:count, 0].astype(int)
+        at = d.row_number[:count]
         sign = np.sign(weight[at])
         close(rows[:count], sign[:, None] * gradient[at])
         # `bounded_loads` omits only joints whose gravity torque does not depend on q

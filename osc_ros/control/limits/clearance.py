@@ -15,19 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.collision.distance import HALF_SPACE
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel
-from osc_ros.collision.obstacles import AXES, KIND, Obstacles, PLACE, SPIN, USED
-from osc_ros.control.limits.near_rows import (
-    APPROACH,
-    BODY,
-    CLEARANCE,
-    DISTANCE,
-    ENDS,
-    FIRST,
-    ROW,
-    SECOND,
-    THICK,
-    TOUCHES,
-)
+from osc_ros.collision.obstacles import Obstacles, PRESENT, SOLIDS
+from osc_ros.control.limits.near_rows import CLEARANCE
 from osc_ros.dynamics.algebra.arrays import finite_array, float_array
 from osc_ros.dynamics.algebra.kinematics import are_adjacent, link_frame, placement
 from osc_ros.errors import InputError, require_type
@@ -196,7 +185,7 @@ class KeepingClear:
     @property
     def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """State of clearance and obstacles; none without settings."""
-        return () if self.settings is None else (self.record.slots, self.obstacles.record)
+        return () if self.settings is None else (self.record.slots, self.obstacles.record.slots)
 
     def _build(self, robot: Robot, clearance: Clearance) -> None:
         pairs = list(_near_pairs(robot, clearance))
@@ -207,25 +196,28 @@ class KeepingClear:
         self.record = c = CLEARANCE.new(n=robot.n, k=S, m=F)
         c.margin, c.share, c.nearest, c.pair_count = clearance.margin, BRAKING, np.inf, len(pairs)
         tip = robot.frames[robot.tip][0]
-        for row, shape in zip(c.shapes, clearance.shapes):
+        for i, shape in enumerate(clearance.shapes):
             body, T = link_frame(robot, shape.link)
-            row[BODY], row[THICK] = body, shape.radius
-            row[ENDS:THICK] = (shape.ends @ T[:3, :3].T + T[:3, 3]).ravel()
-            row[TOUCHES] = shape.link in clearance.touching if clearance.touching else body == tip
+            c.capsule_body[i], c.capsule_radius[i] = body, shape.radius
+            c.capsule_ends[i] = (shape.ends @ T[:3, :3].T + T[:3, 3]).ravel()
+            c.may_touch[i] = shape.link in clearance.touching if clearance.touching else (
+                body == tip)
         _require_first_joints_within(robot, clearance.fence)
-        for row, (*normal, offset) in zip(c.planes, clearance.fence.tolist()):
-            row[USED], row[KIND] = 1.0, HALF_SPACE
-            row[AXES:PLACE] = axis_on_z(np.array(normal))[:3, :3].ravel()
-            row[PLACE:SPIN] = offset * np.array(normal)
-        c.pairs[:len(pairs), :2] = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+        c.obstacles, c.fence = self.obstacles.record, SOLIDS.new(k=F)
+        c.fence.state[:], c.fence.kind[:] = PRESENT, HALF_SPACE
+        for k, (*normal, offset) in enumerate(clearance.fence.tolist()):
+            c.fence.axes[k] = axis_on_z(np.array(normal))[:3, :3].ravel()
+            c.fence.place[k] = offset * np.array(normal)
+        if pairs:
+            c.pair_first[:len(pairs)], c.pair_second[:len(pairs)] = zip(*pairs)
         self._shapes = clearance.shapes
 
     def forget(self) -> None:
         """Clear the report before a first tick, which compares all pairs."""
         if (c := self.record) is not UNUSED:
             c.count, c.nearest = 0, np.inf
-            grids = [one for one in self.obstacles.grids if one is not c.due]
-            self.obstacles.grids = [*grids[-1:], c.due]
+            grids = [one for one in self.obstacles.grids if one is not c.obstacle_due]
+            self.obstacles.grids = [*grids[-1:], c.obstacle_due]
             self.obstacles.note_restart()
 
     @property
@@ -250,14 +242,15 @@ class KeepingClear:
         """
         found: list[Near] = []
         S, F = self.record.k, self.record.m
-        for row in self.record.found[:self.record.count]:
-            second = int(row[SECOND])
+        c = self.record
+        for k in range(c.count):
+            second = int(c.near_second[k])
             other = (_name(self._shapes[second]) if second < S
                      else 'fence' if second < S + F
                      else self.obstacles.name_of(second - S - F))
             if other:  # else an obstacle that was removed
                 found.append(Near(
-                    _name(self._shapes[int(row[FIRST])]), other, float(row[DISTANCE]),
-                    float(row[APPROACH]),
-                    bool(((held[:, 0] == row[ROW]) & (held[:, 1] != 0.0)).any())))
+                    _name(self._shapes[c.near_first[k]]), other, float(c.near_distance[k]),
+                    float(c.near_approach[k]),
+                    bool(((held[:, 0] == c.near_number[k]) & (held[:, 1] != 0)).any())))
         return sorted(found, key=lambda one: one.distance)

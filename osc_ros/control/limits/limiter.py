@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from osc_ros.collision.obstacles import Obstacles
 from osc_ros.compile.compiled import inlined, kernel, stage
 from osc_ros.control.data import OF_LIMITS
-from osc_ros.control.limits.bodies import bodies_of
+from osc_ros.control.limits.bodies import put_bodies
 from osc_ros.control.limits.bounds import exceeds
 from osc_ros.control.limits.clearance import KeepingClear, Near
 from osc_ros.control.limits.limits import Limits, payload_ratio
-from osc_ros.control.limits.load import bounded_loads, IDLE, INDEX
+from osc_ros.control.limits.load import bounded_loads, IDLE
 from osc_ros.control.limits.near_rows import near_rows
 from osc_ros.control.limits.nearest import gentle_step, narrow, PUSH, torques_within
 from osc_ros.dynamics.algebra.fade import smoothed
@@ -74,14 +74,14 @@ def _put_window(d, duration):
 
 
 @stage
-def near_bounds(m, d, clearance, obstacles, gravity, time, q, qd, tau):
+def near_bounds(m, d, clearance, gravity, time, q, qd, tau):
     """
     Compute the bounds of a tick; return -1 if tau is within them, and `limit` is not needed.
 
     Otherwise return the number of rows, of gravity loads and near pairs; the caller then writes
     the inverse of the inertia matrix, and calls `limit`. On entry `qdd_posture` is the
-    acceleration of the posture, and `qdd_law` all other accelerations due to tau. For `clearance`
-    and `obstacles` see `near_rows`; gravity is (3,) [m/s²], `time` the stamp of the state [s].
+    acceleration of the posture, and `qdd_law` all other accelerations due to tau. `clearance` is a
+    record CLEARANCE; gravity is (3,) [m/s²], `time` the stamp of the state [s].
 
     """
     count = 0
@@ -101,7 +101,7 @@ def near_bounds(m, d, clearance, obstacles, gravity, time, q, qd, tau):
         count = bounded_loads(m, d, gravity, q, qd)
         d.loads_idle = IDLE if count < 0 else 0
         count = max(count, 0)
-    count += near_rows(m, d, clearance, obstacles, (time, dt), q, qd, count)
+    count += near_rows(m, d, clearance, time, dt, q, qd, count)
     if not (is_beyond or count > 0 or d.was_at_bound):
         d.limits_work = False
         return -1
@@ -151,7 +151,7 @@ def put_near_loss(d, count, lost):
     n, is_held, push, x = d.n, False, d.bound_rows[PUSH], d.joint_rows[0]
     x[:] = 0.0
     for k in range(count):
-        if d.row_facts[k, INDEX] >= n and push[2 * n + k] != 0.0:
+        if d.row_number[k] >= n and push[2 * n + k] != 0.0:
             is_held = True
             for i in range(n):
                 x[i] += d.row_of_q[k, i] * push[2 * n + k]
@@ -263,7 +263,8 @@ class Limiter:
             raise InputError(f'limits are for {len(limits.velocity)} joints: give {n}')
         self.m, self.d = m, d
         self.clearance = clearance or KeepingClear(robot, None, Obstacles())
-        m.limits[:], m.blend_time, m.bodies[:] = limits.table, blend_time, bodies_of(robot)
+        m.limits[:], m.blend_time = limits.table, blend_time
+        put_bodies(m, robot)
         m.is_guided, m.drives_joints, m.payload_ratio = (
             is_guided, drives_joints, payload_ratio(robot))
         d.counts_unexplained = True

@@ -23,25 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel
-from osc_ros.control.data import BODY_WORK
-from osc_ros.control.limits.bodies import (
-    ACCELERATION,
-    ALPHA,
-    AT,
-    axis_of,
-    bodies_of,
-    MASS,
-    MC,
-    MOTION_WIDTH,
-    OMEGA,
-    ORIGIN,
-    PARENT,
-    put_motions,
-    put_poses,
-    SLIDES,
-    TURN,
-    VELOCITY,
-)
+from osc_ros.control.data import LAW_D, LAW_M
+from osc_ros.control.limits.bodies import axis_of, put_bodies, put_motions, put_poses
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
@@ -67,103 +50,100 @@ IDLE = 10
 NEAR = 0.6
 # A gradient smaller than this, relative to the load, counts as 0 (a vertical prismatic joint).
 _CONSTANT = 1e-9
-# Columns of `work`, one row per body, beside those of `bodies`: mass, and first moment about the
-# base's origin, of all bodies from this one outward; momentum of these bodies, and its rate.
-_MASSES, _MOMENT, _MOMENTUM, _FORCE = (
-    MOTION_WIDTH, MOTION_WIDTH + 1, MOTION_WIDTH + 4, MOTION_WIDTH + 7)
-
-# Columns of `row_facts`: joint of a load, or number of a witness point; firmness, which rises from
-# 0 to 1 as the bound comes into force; softness, see `nearest`; the excess that counts as large.
-INDEX, FIRMNESS, SOFTNESS, UNIT = range(4)
 # Softness of the bound of a load. A firmness of 0 is a load at the share HEAVY of the limit, 1 a
 # load at the share BOUNDED.
 SOFT_LOAD = 1e-3
 
 
 @inlined
-def _arm(store):
-    """First moment of all bodies from this one outward, about the joint's origin."""
-    return sub(vector_at(store, _MOMENT), along(store[_MASSES], vector_at(store, ORIGIN), ZERO))
+def _arm(d, i):
+    """First moment of all bodies from body i outward, about its origin."""
+    return sub(vector_at(d.outward_moment[i], 0),
+               along(d.outward_mass[i], vector_at(d.body_origin[i], 0), ZERO))
+
+
+@inlined
+def _add_row(rows, i, to):
+    """Add row i (3,) to row `to`."""
+    for k in range(3):
+        rows[to, k] += rows[i, k]
 
 
 @kernel
-def gravity_torques(bodies, gravity, q, work, load):
+def gravity_torques(m, d, gravity, q):
     """
-    Write the torques `load` (n,) that hold a robot at rest at q (n,) [N·m; N if prismatic].
+    Write the torques `gravity_load` that hold a robot at rest at q (n,); gravity is (3,) [m/s²].
 
-    `bodies` is the result of `bodies_of`, `gravity` is (3,) [m/s²], `work` (n, BODY_WORK) is
-    written.
+    `m` and `d` are records LAW_M and LAW_D.
 
     """
-    n, g = len(bodies), vector_at(gravity, 0)
-    put_poses(bodies, q, work)
-    for i in range(n):
-        body, store = bodies[i], work[i]
-        store[_MASSES] = body[MASS]
-        put(store, _MOMENT, along(body[MASS], vector_at(store, ORIGIN),
-                                  rotate(matrix_at(store, TURN), vector_at(body, MC))))
-    for i in range(n - 1, -1, -1):
-        body, store, parent = bodies[i], work[i], int(bodies[i, PARENT])
-        z = axis_of(store)
-        load[int(body[AT])] = (-store[_MASSES] * dot(g, z) if body[SLIDES] != 0.0
-                                else dot(g, cross(_arm(store), z)))
+    g = vector_at(gravity, 0)
+    put_poses(m, d, q)
+    for i in range(d.n):
+        d.outward_mass[i] = m.body_mass[i]
+        put(d.outward_moment[i], 0,
+            along(m.body_mass[i], vector_at(d.body_origin[i], 0),
+                  rotate(matrix_at(d.body_axes[i], 0), vector_at(m.body_moment[i], 0))))
+    for i in range(d.n - 1, -1, -1):
+        parent, z = m.body_parent[i], axis_of(d, i)
+        d.gravity_load[m.body_joint[i]] = (
+            -d.outward_mass[i] * dot(g, z) if m.body_slides[i] else dot(g, cross(_arm(d, i), z)))
         if parent >= 0:
-            for k in range(_MASSES, _MOMENTUM):
-                work[parent, k] += store[k]
+            d.outward_mass[parent] += d.outward_mass[i]
+            _add_row(d.outward_moment, i, parent)
 
 
 @inlined
-def _put_momenta(bodies, work):
-    """Write the momenta and their rates for q̈ = 0 to `work`, after `put_motions`."""
-    for i in range(len(bodies)):
-        body, store = bodies[i], work[i]
-        omega, alpha = vector_at(store, OMEGA), vector_at(store, ALPHA)
-        m, mc = body[MASS], rotate(matrix_at(store, TURN), vector_at(body, MC))
-        put(store, _MOMENTUM, along(m, vector_at(store, VELOCITY), cross(omega, mc)))
-        put(store, _FORCE, along(m, vector_at(store, ACCELERATION),
-                                 add(cross(alpha, mc), cross(omega, cross(omega, mc)))))
-    for i in range(len(bodies) - 1, -1, -1):
-        parent = int(bodies[i, PARENT])
+def _put_momenta(m, d):
+    """Write the momenta and their rates for q̈ = 0, after `put_motions`."""
+    for i in range(d.n):
+        omega, alpha = vector_at(d.body_omega[i], 0), vector_at(d.body_alpha[i], 0)
+        mc = rotate(matrix_at(d.body_axes[i], 0), vector_at(m.body_moment[i], 0))
+        put(d.outward_momentum[i], 0,
+            along(m.body_mass[i], vector_at(d.body_velocity[i], 0), cross(omega, mc)))
+        put(d.outward_force[i], 0,
+            along(m.body_mass[i], vector_at(d.body_acceleration[i], 0),
+                  add(cross(alpha, mc), cross(omega, cross(omega, mc)))))
+    for i in range(d.n - 1, -1, -1):
+        parent = m.body_parent[i]
         if parent >= 0:
-            for k in range(_MOMENTUM, BODY_WORK):
-                work[parent, k] += work[i, k]
+            _add_row(d.outward_momentum, i, parent)
+            _add_row(d.outward_force, i, parent)
 
 
 @inlined
-def _bend(body, store, g):
-    """Second derivative of a load in time for q̈ = 0 [N·m/s², N/s²]."""
-    z, omega, alpha = axis_of(store), vector_at(store, OMEGA), vector_at(store, ALPHA)
+def _bend(m, d, i, g):
+    """Second derivative of the load of body i in time for q̈ = 0 [N·m/s², N/s²]."""
+    z, omega, alpha = axis_of(d, i), vector_at(d.body_omega[i], 0), vector_at(d.body_alpha[i], 0)
     turning = cross(omega, z)
-    bending = add(cross(alpha, z), cross(omega, turning))
-    m = store[_MASSES]
-    if body[SLIDES] != 0.0:
-        return -m * dot(g, bending)
-    rate = along(-m, vector_at(store, VELOCITY), vector_at(store, _MOMENTUM))
-    force = along(-m, vector_at(store, ACCELERATION), vector_at(store, _FORCE))
-    return dot(g, add(add(cross(_arm(store), bending), along(2.0, cross(rate, turning), ZERO)),
+    bending, mass = add(cross(alpha, z), cross(omega, turning)), d.outward_mass[i]
+    if m.body_slides[i]:
+        return -mass * dot(g, bending)
+    rate = along(-mass, vector_at(d.body_velocity[i], 0), vector_at(d.outward_momentum[i], 0))
+    force = along(-mass, vector_at(d.body_acceleration[i], 0), vector_at(d.outward_force[i], 0))
+    return dot(g, add(add(cross(_arm(d, i), bending), along(2.0, cross(rate, turning), ZERO)),
                       cross(force, z)))
 
 
 @inlined
-def _put_gradient(bodies, work, g, i, sign, row):
+def _put_gradient(m, d, g, i, sign, row):
     """Write sign · ∂g_i/∂q (n,), g_i the gravity torque of joint i; return the largest |entry|."""
-    n, largest = len(bodies), 0.0
-    for j in range(n):
-        row[int(bodies[j, AT])] = 0.0
-    for j in range(n):
+    largest = 0.0
+    for j in range(d.n):
+        row[m.body_joint[j]] = 0.0
+    for j in range(d.n):
         # a rotation of the inner joint rotates gravity the other way for the outer joint
         inner, outer = min(i, j), max(i, j)
         k = outer
         while k > inner:
-            k = int(bodies[k, PARENT])
-        if k != inner or bodies[inner, SLIDES] != 0.0:
+            k = m.body_parent[k]
+        if k != inner or m.body_slides[inner]:
             continue
-        store = work[outer]
-        turned = cross(axis_of(work[inner]), g)
+        turned = cross(axis_of(d, inner), g)
         entry = sign * (
-            store[_MASSES] * dot(turned, axis_of(store)) if bodies[outer, SLIDES] != 0.0
-            else -dot(turned, cross(_arm(store), axis_of(store))))
-        row[int(bodies[j, AT])] = entry
+            d.outward_mass[outer] * dot(turned, axis_of(d, outer)) if m.body_slides[outer]
+            else -dot(turned, cross(_arm(d, outer), axis_of(d, outer))))
+        row[m.body_joint[j]] = entry
         largest = max(largest, np.abs(entry))
     return largest
 
@@ -177,9 +157,8 @@ def bounded_loads(m, d, gravity, q, qd):
     load is below the share NEAR of its limit.
 
     """
-    bodies, work, load, rows, of = m.bodies, d.body_work, d.gravity_load, d.row_of_q, d.row_facts
-    gravity_torques(bodies, gravity, q, work, load)
-    count, is_near, g = 0, False, vector_at(gravity, 0)
+    gravity_torques(m, d, gravity, q)
+    count, is_near, g, load = 0, False, vector_at(gravity, 0), d.gravity_load
     for i in range(d.n):
         load[i] += d.added[i]
         size = np.abs(load[i])
@@ -187,23 +166,23 @@ def bounded_loads(m, d, gravity, q, qd):
         count += size > HEAVY * d.most_effort[i]
     if count == 0:
         return 0 if is_near else -1
-    put_motions(bodies, qd, work)
-    _put_momenta(bodies, work)
+    put_motions(m, d, qd)
+    _put_momenta(m, d)
     count = 0
     for i in range(d.n):
-        at = int(bodies[i, AT])
+        at, row = m.body_joint[i], d.row_of_q[count]
         size, sign, effort = np.abs(load[at]), np.copysign(1.0, load[at]), d.most_effort[at]
         if not size > HEAVY * effort:
             continue
-        if not _put_gradient(bodies, work, g, i, sign, rows[count]) > _CONSTANT * size:
+        if not _put_gradient(m, d, g, i, sign, row) > _CONSTANT * size:
             continue
-        of[count, INDEX], of[count, SOFTNESS], of[count, UNIT] = at, SOFT_LOAD, effort
-        of[count, FIRMNESS] = min((size / effort - HEAVY) / (BOUNDED - HEAVY), 1.0)
+        d.row_number[count], d.softness[count], d.large_excess[count] = at, SOFT_LOAD, effort
+        d.firmness[count] = min((size / effort - HEAVY) / (BOUNDED - HEAVY), 1.0)
         pace = 0.0
         for j in range(d.n):
-            pace += rows[count, j] * qd[j]
+            pace += row[j] * qd[j]
         d.row_most[count] = (PACE * (PACE * (FULL * effort - size) - 2.0 * pace)
-                             - sign * _bend(bodies[i], work[i], g))
+                             - sign * _bend(m, d, i, g))
         count += 1
     return count
 
@@ -212,10 +191,10 @@ class Weight:
     """Computes gravity torques of a robot whose joints have one degree of freedom each."""
 
     def __init__(self, robot: Robot) -> None:
-        self._bodies, self._work = bodies_of(robot), np.zeros((robot.n, BODY_WORK))
+        self._m, self._d = LAW_M.new(n=robot.n), LAW_D.new(n=robot.n)
+        put_bodies(self._m, robot)
 
     def torque(self, q: Array, gravity: Array) -> Array:
         """Torques (n,) [N·m; N] that hold the robot at rest at q (n,) in gravity (3,) [m/s²]."""
-        load = np.empty(len(q))
-        gravity_torques(self._bodies, gravity, q, self._work, load)
-        return load
+        gravity_torques(self._m, self._d, gravity, q)
+        return np.array(self._d.gravity_load)

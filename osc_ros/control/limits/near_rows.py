@@ -24,7 +24,6 @@ last distance; an odometer sums upper bounds of the travel of the links and the 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from osc_ros.collision.distance import (
     bound_of,
@@ -33,42 +32,12 @@ from osc_ros.collision.distance import (
     relative_motion,
     SEGMENT,
 )
-from osc_ros.collision.obstacles import (
-    AXES,
-    CHANGED,
-    KIND,
-    LEAVING,
-    MOST_OBSTACLES,
-    PLACE,
-    RADIUS,
-    SINCE,
-    SIZE,
-    SOLID_WIDTH,
-    SPEED,
-    SPIN,
-    STAMP,
-    TOUCH,
-    USED,
-)
-from osc_ros.compile.compiled import inlined, stage, view
+from osc_ros.collision.obstacles import ABSENT, LEAVING, MOST_OBSTACLES, SOLIDS
+from osc_ros.compile.compiled import inlined, stage
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.data import MOST_NEAR
-from osc_ros.control.limits.bodies import (
-    ACCELERATION,
-    ALPHA,
-    AT,
-    axis_of,
-    OMEGA,
-    ORIGIN,
-    PARENT,
-    put_motions,
-    put_poses,
-    SLIDES,
-    TURN,
-    VELOCITY,
-)
+from osc_ros.control.limits.bodies import axis_of, put_motions, put_poses
 from osc_ros.control.limits.bounds import ceiling
-from osc_ros.control.limits.load import FIRMNESS, INDEX, SOFTNESS, UNIT
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.spatial import (
     add,
@@ -83,8 +52,6 @@ from osc_ros.dynamics.algebra.spatial import (
     vector_at,
     ZERO,
 )
-
-Array = NDArray[np.float64]
 
 # Softness of the bounds, see `nearest`: of two links, of a link and an obstacle, of a link and the
 # fence. If they contradict each other, the softer ones are violated first.
@@ -104,19 +71,7 @@ FADE_OUT = 2.0
 SMOOTH = 0.05  # time constant of the accelerations of the joints that count in the urgency [s]
 AROUND = 0.05  # pairs are near at this distance beyond the margin even at rest [m]
 
-# Columns of `shapes`, a row for each capsule: its body, -1 for the base; its ends in the frame of
-# the body; its radius; 1 if it may touch obstacles with TOUCH; first end and way to the second one
-# in the base frame; upper bound of the speed of its points.
-BODY, ENDS, THICK, TOUCHES, START, WAY, PACE, SHAPE_WIDTH = 0, 1, 7, 8, 9, 12, 15, 16
-# Columns of `pairs`: index of the capsule; index of the second solid: of another capsule, or of a
-# plane of the fence, plus the number of capsules; number on the odometer before which they are not
-# near. The pairs of all capsules with all obstacles follow, in this order.
-FIRST, SECOND, DUE, PAIR_WIDTH = 0, 1, 2, 3
-# Columns of `found`: first and second as in `pairs`, the obstacles after the planes; distance,
-# without the radii; approach speed; s of the witness point on the capsule; nearest point of the
-# second solid, without its radius; INDEX of its row; acceleration of the distance for q̈ = 0;
-# acceleration of approach that the torques do not explain.
-DISTANCE, APPROACH, SHARE, POINT_AT, ROW, BIAS, DRIVEN, FOUND_WIDTH = 2, 3, 4, 5, 8, 9, 10, 11
+UPRIGHT = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # axes of the base
 
 CLEARANCE = Table(  # for k capsules and m planes of the fence; none: the arm does not keep clear
     'Clearance',
@@ -125,19 +80,44 @@ CLEARANCE = Table(  # for k capsules and m planes of the fence; none: the arm do
     Slot('odometer', (), 'm', 'sum of upper bounds of the travel of two bodies'),
     Slot('fastest', (), 'm/s', 'upper bound of the speed of approach of two bodies'),
     Slot('zone', (), 'm', 'distance at which pairs are near'),
-    Slot('count', (), '', 'number of rows of `found`', int),
     Slot('accelerations', ('n',), '', 'of the joints, averaged over AVERAGING'),
-    Slot('excluded', (), '', 'largest urgency of the witness points that are not in `found`'),
-    Slot('nearest', (), 'm', 'smallest distance of the pairs in `found`; infinite without one'),
-    Slot('found', (MOST_NEAR, FOUND_WIDTH), '', 'the witness points that bound accelerations'),
-    Slot('before', (MOST_NEAR, 3), '', 'ROW, BIAS and DRIVEN of `found` at the last tick'),
-    Slot('urgency', (MOST_NEAR,), '', 'see `_put_candidate`'),
-    Slot('shapes', ('k', SHAPE_WIDTH), '', 'capsules; BODY to SHAPE_WIDTH are the columns'),
-    Slot('planes', ('m', SOLID_WIDTH), '', 'planes of the fence, see `collision.obstacles`'),
-    Slot('pair_count', (), '', 'number of rows of `pairs` that are used', int),
-    Slot('pairs', ('kk + km', PAIR_WIDTH), '', 'pairs without obstacles, see FIRST'),
-    Slot('due', ('k', MOST_OBSTACLES), 'm', 'as DUE of `pairs`, for each capsule and obstacle'),
-    room=(Slot('row', ('n',), '', 'memory for a row'),))
+    Slot('nearest', (), 'm', 'smallest distance of the near pairs; infinite without one'),
+    # capsules of the links
+    Slot('capsule_body', ('k',), '', 'body of each capsule; -1: the base', int),
+    Slot('capsule_ends', ('k', 6), 'm', 'its ends in the frame of the body'),
+    Slot('capsule_radius', ('k',), 'm', 'its radius'),
+    Slot('may_touch', ('k',), '', 'whether it may touch obstacles that may be touched', bool),
+    Slot('capsule_start', ('k', 3), 'm', 'its first end in the base frame'),
+    Slot('capsule_way', ('k', 3), 'm', 'from there to the second end'),
+    # pairs of a capsule and a second solid, which has the number of another capsule; of a plane of
+    # the fence, plus k; or of an obstacle, plus k + m
+    Slot('pair_count', (), '', 'number of pairs without obstacles', int),
+    Slot('pair_first', ('kk + km',), '', 'capsule of each pair', int),
+    Slot('pair_second', ('kk + km',), '', 'its second solid', int),
+    Slot('pair_due', ('kk + km',), 'm', 'odometer before which the pair is not near'),
+    Slot('obstacle_due', ('k', MOST_OBSTACLES), 'm', 'the same for each capsule and obstacle'),
+    # witness points of near pairs, which bound accelerations
+    Slot('count', (), '', 'number of them', int),
+    Slot('near_first', (MOST_NEAR,), '', 'capsule', int),
+    Slot('near_second', (MOST_NEAR,), '', 'second solid', int),
+    Slot('near_distance', (MOST_NEAR,), 'm', 'distance of the pair'),
+    Slot('near_approach', (MOST_NEAR,), 'm/s', 'speed at which the distance shrinks'),
+    Slot('near_number', (MOST_NEAR,), '', 'number of the witness point', int),
+    Slot('near_bias', (MOST_NEAR,), 'm/s²', 'acceleration of the distance for q̈ = 0'),
+    Slot('near_driven', (MOST_NEAR,), 'm/s²', 'acceleration of approach that the torques do not '
+         'explain'),
+    room=(
+        Slot('obstacles', (), '', 'the obstacles', SOLIDS),
+        Slot('fence', (), '', 'the planes of the fence', SOLIDS),
+        Slot('time', (), 's', 'stamp of the state'),
+        Slot('tick', (), 's', 'time since the last tick; 0 at the first'),
+        Slot('rows_before', (), '', 'number of rows of `row_of_q` before these', int),
+        Slot('urgency', (MOST_NEAR,), '', 'see `_put_row`'),
+        Slot('excluded', (), '', 'largest urgency of the witness points that are left out'),
+        Slot('last_number', (MOST_NEAR,), '', '`near_number` of the last tick; -1: none', int),
+        Slot('last_bias', (MOST_NEAR,), 'm/s²', '`near_bias` of the last tick'),
+        Slot('last_driven', (MOST_NEAR,), 'm/s²', '`near_driven` of the last tick'),
+        Slot('row', ('n',), '', 'memory for a row')))
 clearance_at = CLEARANCE.at  # kernels take the function
 
 
@@ -148,103 +128,123 @@ def is_too_near(c):
 
 
 @inlined
-def _put_shapes(shapes, work):
+def _put_capsules(c, d):
     """Write the capsules in the base frame; return the largest upper bound of their speeds."""
     fastest = 0.0
-    for i in range(len(shapes)):
-        row, k = shapes[i], int(shapes[i, BODY])
-        a, b = vector_at(row, ENDS), vector_at(row, ENDS + 3)
+    for i in range(c.k):
+        k = c.capsule_body[i]
+        a, b = vector_at(c.capsule_ends[i], 0), vector_at(c.capsule_ends[i], 3)
         if k >= 0:
-            store = work[k]
-            R, o, omega, v = (matrix_at(store, TURN), vector_at(store, ORIGIN),
-                              vector_at(store, OMEGA), vector_at(store, VELOCITY))
+            R, o = matrix_at(d.body_axes[k], 0), vector_at(d.body_origin[k], 0)
+            omega, v = vector_at(d.body_omega[k], 0), vector_at(d.body_velocity[k], 0)
             a, b = rotate(R, a), rotate(R, b)
             # the speed is convex along the capsule, so it is largest at an end
             va, vb = add(v, cross(omega, a)), add(v, cross(omega, b))
-            row[PACE] = np.sqrt(max(dot(va, va), dot(vb, vb)))
+            fastest = max(fastest, np.sqrt(max(dot(va, va), dot(vb, vb))))
             a, b = add(o, a), add(o, b)
-            fastest = max(fastest, row[PACE])
-        put(row, START, a)
-        put(row, WAY, sub(b, a))
+        put(c.capsule_start[i], 0, a)
+        put(c.capsule_way[i], 0, sub(b, a))
     return fastest
 
 
 @inlined
-def _advance_obstacles(rows, time):
+def _advance_obstacles(c):
     """Note when obstacles come and go; return the largest speed of the obstacles."""
-    fastest = 0.0
-    for i in range(len(rows)):
-        row = rows[i]
-        if row[USED] == 0.0:
+    fastest, solids = 0.0, c.obstacles
+    for k in range(solids.k):
+        if solids.state[k] == ABSENT:
             continue
-        if row[STAMP] == -np.inf:
-            row[STAMP] = time
-        if row[SINCE] == -np.inf:
-            row[SINCE] = time
-        if row[USED] == LEAVING and time - row[SINCE] > FADE_IN:
-            row[USED] = 0.0
+        if solids.stamp[k] == -np.inf:
+            solids.stamp[k] = c.time
+        if solids.since[k] == -np.inf:
+            solids.since[k] = c.time
+        if solids.state[k] == LEAVING and c.time - solids.since[k] > FADE_IN:
+            solids.state[k] = ABSENT
             continue
-        v, spin, size = vector_at(row, SPEED), vector_at(row, SPIN), 0.0
-        for k in range(SIZE, RADIUS + 1):
-            size += np.abs(row[k])
-        fastest = max(fastest, np.sqrt(dot(v, v)) + np.sqrt(dot(spin, spin)) * size)
+        v, omega, size = (vector_at(solids.velocity[k], 0),
+                          vector_at(solids.angular_velocity[k], 0), 0.0)
+        for i in range(6):
+            size += np.abs(solids.size[k, i])
+        size += np.abs(solids.radius[k])
+        fastest = max(fastest, np.sqrt(dot(v, v)) + np.sqrt(dot(omega, omega)) * size)
     return fastest
 
 
 @inlined
-def _place_of(row, time):
-    """Position of an obstacle at a time, with its velocity since its stamp."""
-    return along(min(max(time - row[STAMP], 0.0), AHEAD), vector_at(row, SPEED),
-                 vector_at(row, PLACE))
+def _place_of(c, solids, k):
+    """Position of a solid at the time of the state, with its velocity since its stamp."""
+    return along(min(max(c.time - solids.stamp[k], 0.0), AHEAD), vector_at(solids.velocity[k], 0),
+                 vector_at(solids.place[k], 0))
 
 
 @inlined
-def _solid(solid, time, is_shape):
+def _solid(c, second):
     """
     Return kind and size of the second solid of a pair, its radius, axes and place.
 
     Capsules of links are segments in base axes.
 
     """
-    identity = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-    if is_shape:
-        a, u = vector_at(solid, START), vector_at(solid, WAY)
+    if second < c.k:
+        a, u = vector_at(c.capsule_start[second], 0), vector_at(c.capsule_way[second], 0)
         b = add(a, u)
-        return (SEGMENT, (a[0], a[1], a[2], b[0], b[1], b[2]), solid[THICK], identity, ZERO)
-    size = (solid[SIZE], solid[SIZE + 1], solid[SIZE + 2], solid[SIZE + 3], solid[SIZE + 4],
-            solid[SIZE + 5])
-    return (int(solid[KIND]), size, solid[RADIUS], matrix_at(solid, AXES),
-            _place_of(solid, time))
+        return (SEGMENT, (a[0], a[1], a[2], b[0], b[1], b[2]), c.capsule_radius[second], UPRIGHT,
+                ZERO)
+    k = second - c.k
+    solids = c.fence if k < c.m else c.obstacles
+    k -= 0 if k < c.m else c.m
+    of = solids.size[k]
+    return (solids.kind[k], (of[0], of[1], of[2], of[3], of[4], of[5]), solids.radius[k],
+            matrix_at(solids.axes[k], 0), _place_of(c, solids, k))
 
 
 @inlined
-def _motion_of(work, k, x):
+def _motion_of(d, k, x):
     """Velocity and acceleration for q̈ = 0 of the point x of a body, base axes; 0 for the base."""
     if k < 0:
         return ZERO, ZERO
-    store = work[k]
-    omega, d = vector_at(store, OMEGA), sub(x, vector_at(store, ORIGIN))
-    across = cross(omega, d)
-    return (add(vector_at(store, VELOCITY), across),
-            add(vector_at(store, ACCELERATION),
-                add(cross(vector_at(store, ALPHA), d), cross(omega, across))))
+    omega, away = vector_at(d.body_omega[k], 0), sub(x, vector_at(d.body_origin[k], 0))
+    across = cross(omega, away)
+    return (add(vector_at(d.body_velocity[k], 0), across),
+            add(vector_at(d.body_acceleration[k], 0),
+                add(cross(vector_at(d.body_alpha[k], 0), away), cross(omega, across))))
 
 
 @inlined
-def _add_row(bodies, work, k, x, normal, sign, row):
+def _relative_motion(c, d, first, second, x):
+    """Velocity and acceleration for q̈ = 0 of the point x of a capsule, from the second solid."""
+    v, a = _motion_of(d, c.capsule_body[first], x)
+    if second < c.k:
+        k = c.capsule_body[second]
+        if k < 0:
+            return v, a
+        return relative_motion(x, v, a, (
+            vector_at(d.body_origin[k], 0), vector_at(d.body_omega[k], 0),
+            vector_at(d.body_alpha[k], 0), vector_at(d.body_velocity[k], 0),
+            vector_at(d.body_acceleration[k], 0)))
+    k = second - c.k
+    solids = c.fence if k < c.m else c.obstacles
+    k -= 0 if k < c.m else c.m
+    return relative_motion(x, v, a, (
+        _place_of(c, solids, k), vector_at(solids.angular_velocity[k], 0), ZERO,
+        vector_at(solids.velocity[k], 0), ZERO))
+
+
+@inlined
+def _add_row(m, d, k, x, normal, sign, row):
     """Add sign · normal · J to a row (n,), J the Jacobian (3, n) of the point x of body k."""
     while k >= 0:
-        body, store = bodies[k], work[k]
-        z = axis_of(store)
-        if body[SLIDES] != 0.0:
-            row[int(body[AT])] += sign * dot(normal, z)
+        z = axis_of(d, k)
+        if m.body_slides[k]:
+            row[m.body_joint[k]] += sign * dot(normal, z)
         else:
-            row[int(body[AT])] += sign * dot(normal, cross(z, sub(x, vector_at(store, ORIGIN))))
-        k = int(body[PARENT])
+            row[m.body_joint[k]] += sign * dot(
+                normal, cross(z, sub(x, vector_at(d.body_origin[k], 0))))
+        k = m.body_parent[k]
 
 
 @inlined
-def _gradual(before, index, dt, bias, driven):
+def _gradual(c, number, bias, driven):
     """
     Return the bias and the unexplained approach of a row, continued from the last tick.
 
@@ -253,59 +253,54 @@ def _gradual(before, index, dt, bias, driven):
     0 when the row is new.
 
     """
-    for k in range(len(before)):
-        if before[k, 0] == index:
-            step, share = BEND_RATE * dt, min(dt / AVERAGING, 1.0)
-            return (min(max(bias, before[k, 1] - step), before[k, 1] + step),
-                    before[k, 2] + share * (driven - before[k, 2]))
+    for k in range(MOST_NEAR):
+        if c.last_number[k] == number:
+            step, share = BEND_RATE * c.tick, min(c.tick / AVERAGING, 1.0)
+            return (min(max(bias, c.last_bias[k] - step), c.last_bias[k] + step),
+                    c.last_driven[k] + share * (driven - c.last_driven[k]))
     return bias, 0.0
 
 
+@inlined
+def _place_for(c, urgency):
+    """Return the place of a witness point; -1 if MOST_NEAR are there that are more urgent."""
+    if c.count < MOST_NEAR:
+        c.count += 1
+        return c.count - 1
+    k = 0
+    for other in range(1, MOST_NEAR):
+        k = other if c.urgency[other] < c.urgency[k] else k
+    c.excluded = max(c.excluded, min(c.urgency[k], urgency))
+    return -1 if c.urgency[k] >= urgency else k
+
+
 @stage
-def _put_candidate(c, m, d, solid, pair, numbers):
+def _put_row(m, d, c, first, second, number, firmness, distance, s):
     """
     Write the row of a witness point, unless MOST_NEAR more urgent ones are there.
 
     Parameters
     ----------
-    c, m, d
-    solid : array
-        Row of the second solid.
-    pair : (int, int, bool, float, float, float)
-        First and second of `found`; whether the second is a capsule of a link; distance without
-        the radii; s of the point on the capsule; firmness of the bound.
-    numbers : (float, float, float, float, float)
-        Time of the state; time of one tick, 0 at the first; softness; index of the row; number of
-        rows before.
+    m, d, c
+    first, second, number : int
+        The pair; number of the witness point.
+    firmness, distance, s : float
+        Firmness of the bound; distance of the pair; the point is this share along the capsule.
 
     """
-    first, second, is_shape, distance, s, firmness = pair
-    time, dt, softness, index, before = numbers
-    bodies, work, of = m.bodies, d.body_work, d.row_facts
-    kind, size, _, R, p = _solid(solid, time, is_shape)
-    capsule = c.shapes[first]
-    x = along(s, vector_at(capsule, WAY), vector_at(capsule, START))
-    v, a = _motion_of(work, int(capsule[BODY]), x)
-    other = -1
-    if is_shape:
-        other = int(solid[BODY])
-        if other >= 0:
-            store = work[other]
-            v, a = relative_motion(x, v, a, (
-                vector_at(store, ORIGIN), vector_at(store, OMEGA), vector_at(store, ALPHA),
-                vector_at(store, VELOCITY), vector_at(store, ACCELERATION)))
-    else:
-        v, a = relative_motion(x, v, a, (p, vector_at(solid, SPIN), ZERO,
-                                         vector_at(solid, SPEED), ZERO))
-    _, point, normal, bend = height_and_bend(kind, size, unrotate(R, sub(x, p)), unrotate(R, v))
-    normal, point = rotate(R, normal), add(p, rotate(R, point))
+    kind, size, _, R, p = _solid(c, second)
+    x = along(s, vector_at(c.capsule_way[first], 0), vector_at(c.capsule_start[first], 0))
+    v, a = _relative_motion(c, d, first, second, x)
+    _, _, normal, bend = height_and_bend(kind, size, unrotate(R, sub(x, p)), unrotate(R, v))
+    normal = rotate(R, normal)
     approach, row = -dot(normal, v), c.row
-    for i in range(len(row)):
+    for i in range(d.n):
         row[i] = 0.0
-    _add_row(bodies, work, int(capsule[BODY]), x, normal, -1.0, row)
-    _add_row(bodies, work, other, x, normal, 1.0, row)
+    _add_row(m, d, c.capsule_body[first], x, normal, -1.0, row)
+    if second < c.k:
+        _add_row(m, d, c.capsule_body[second], x, normal, 1.0, row)
     deceleration, rate, driven, last = 0.0, np.inf, 0.0, 0.0
-    for i in range(len(row)):
+    for i in range(d.n):
         driven += row[i] * d.unexplained[0, i]
         last += row[i] * c.accelerations[i]
         deceleration += c.share * np.abs(row[i]) * d.deceleration[i]
@@ -315,47 +310,38 @@ def _put_candidate(c, m, d, solid, pair, numbers):
     firmness *= min(deceleration / LEAST_BRAKING, 1.0)
     deceleration = max(deceleration, LEAST_BRAKING)
     room = max(distance - c.margin, -RETREAT / rate)
-    bias, driven = _gradual(c.before, index, dt, dot(normal, a) + bend, driven)
+    bias, driven = _gradual(c, number, dot(normal, a) + bend, driven)
     bound = bias + ceiling(room, approach, np.inf, deceleration, rate,
-                           0.5 / dt if dt > 0.0 else 0.0, 0.0) - max(driven, 0.0)
+                           0.5 / c.tick if c.tick > 0.0 else 0.0, 0.0) - max(driven, 0.0)
     # bounds saturate, so depth decides between solids that are within the margin
     urgency = (max(last, 0.0) - bound) / deceleration + max(1.0 - distance / c.margin, 0.0)
-    k = c.count
-    if k < MOST_NEAR:
-        c.count += 1
-    else:
-        k = 0
-        for other in range(1, MOST_NEAR):
-            k = other if c.urgency[other] < c.urgency[k] else k
-        c.excluded = max(c.excluded, min(c.urgency[k], urgency))
-        if c.urgency[k] >= urgency:
-            return
-    c.urgency[k], here = urgency, c.found[k]
-    here[FIRST], here[SECOND], here[DISTANCE], here[APPROACH], here[SHARE] = (
-        first, second, distance, approach, s)
-    put(here, POINT_AT, point)
-    here[ROW], here[BIAS], here[DRIVEN], d.row_most[before + k] = index, bias, driven, bound
-    for i in range(len(row)):
-        d.row_of_q[before + k, i] = row[i]
-    of[before + k, INDEX], of[before + k, FIRMNESS], of[before + k, SOFTNESS] = (
-        index, firmness, softness)
-    of[before + k, UNIT] = deceleration
+    k = _place_for(c, urgency)
+    if k < 0:
+        return
+    c.urgency[k], c.near_first[k], c.near_second[k] = urgency, first, second
+    c.near_distance[k], c.near_approach[k], c.near_number[k] = distance, approach, number
+    c.near_bias[k], c.near_driven[k] = bias, driven
+    k += c.rows_before
+    for i in range(d.n):
+        d.row_of_q[k, i] = row[i]
+    d.row_most[k], d.row_number[k], d.firmness[k] = bound, number, firmness
+    d.softness[k] = (SOFT_SELF if second < c.k else SOFT_FENCE if second < c.k + c.m
+                     else SOFT_OBSTACLE)
+    d.large_excess[k] = deceleration
 
 
 @stage
-def _look(c, m, d, solid, pair, numbers):
+def _put_pair(m, d, c, first, second, number, firmness):
     """
     Write the rows of a pair if it is near; return the odometer before which it cannot be near.
 
-    For the arguments see `_put_candidate`; the distance and s of `pair` are found here.
+    `number` is that of its first witness point; for the others see `_put_row`.
 
     """
-    first, second, is_shape, _, _, firmness = pair
-    time, dt, softness, index, before = numbers
-    kind, size, radius, R, p = _solid(solid, time, is_shape)
-    capsule = c.shapes[first]
-    thickness = capsule[THICK] + radius
-    a, u = unrotate(R, sub(vector_at(capsule, START), p)), unrotate(R, vector_at(capsule, WAY))
+    kind, size, radius, R, p = _solid(c, second)
+    thickness = c.capsule_radius[first] + radius
+    a = unrotate(R, sub(vector_at(c.capsule_start[first], 0), p))
+    u = unrotate(R, vector_at(c.capsule_way[first], 0))
     least = bound_of(kind, size, a, u) - thickness
     if least > c.zone + AROUND:
         return c.odometer + least
@@ -364,17 +350,14 @@ def _look(c, m, d, solid, pair, numbers):
     if distance > c.zone:
         return c.odometer + distance
     c.nearest = min(c.nearest, distance)
-    _put_candidate(c, m, d, solid, (first, second, is_shape, distance, low, firmness),
-                   (time, dt, softness, index, before))
+    _put_row(m, d, c, first, second, number, firmness, distance, low)
     if (high - low) * np.sqrt(dot(u, u)) > 1e-3:
-        _put_candidate(c, m, d, solid,
-                       (first, second, is_shape, distance, high, firmness),
-                       (time, dt, softness, index + 1.0, before))
+        _put_row(m, d, c, first, second, number + 1, firmness, distance, high)
     return c.odometer
 
 
 @inlined
-def _fade_out(c, of, before):
+def _fade_out(d, c):
     """Soften the bounds of the rows that are hardly more urgent than one that was left out."""
     most = -np.inf
     for k in range(c.count):
@@ -383,11 +366,34 @@ def _fade_out(c, of, before):
     width = min(min(c.excluded + 1.0, FADE_OUT), most - c.excluded)
     if width > 0.0:
         for k in range(c.count):
-            of[before + k, FIRMNESS] *= smoothed((c.urgency[k] - c.excluded) / width)
+            d.firmness[c.rows_before + k] *= smoothed((c.urgency[k] - c.excluded) / width)
+
+
+@inlined
+def _begin(m, d, c, q, qd):
+    """Move bodies, capsules, obstacles and odometer to this state; forget the near pairs."""
+    put_poses(m, d, q)
+    put_motions(m, d, qd)
+    fastest = 2.0 * _put_capsules(c, d) + _advance_obstacles(c)
+    c.odometer += max(fastest, c.fastest) * c.tick
+    for k in range(MOST_NEAR):
+        is_old = k < c.count and c.tick > 0.0
+        c.last_number[k] = c.near_number[k] if is_old else -1
+        c.last_bias[k], c.last_driven[k] = c.near_bias[k], c.near_driven[k]
+    c.fastest, c.count, c.nearest, c.excluded = fastest, 0, np.inf, -np.inf
+    share = min(c.tick / SMOOTH, 1.0)
+    for i in range(d.n):
+        last = d.commanded[1, i] if c.tick > 0.0 and np.isfinite(d.commanded[1, i]) else 0.0
+        c.accelerations[i] += share * (last - c.accelerations[i])
+    longest, rate = 0.0, np.inf  # longest time in which a joint stops
+    for i in range(d.n):
+        longest = max(longest, np.abs(qd[i]) / (c.share * d.deceleration[i]))
+        rate = min(rate, d.reaction_rate[i])
+    c.zone = c.margin + AROUND + fastest * (0.5 * longest + 1.0 / rate + LOOK_AHEAD)
 
 
 @stage
-def near_rows(m, d, c, obstacles, times, q, qd, before):
+def near_rows(m, d, c, time, tick, q, qd, before):
     """
     Write the rows of the near pairs after `before` other rows; return their number.
 
@@ -395,66 +401,36 @@ def near_rows(m, d, c, obstacles, times, q, qd, before):
     ----------
     m, d, c : records
         LAW_M, LAW_D, CLEARANCE.
-    obstacles : (MOST_OBSTACLES · SOLID_WIDTH,)
-        `Obstacles.record`.
-    times : float, float [s]
+    time, tick : float, float [s]
         Stamp of the state; time since the last tick, 0 at the first.
     q, qd : (n,)
     before : int
 
     """
-    (time, dt), n, work = times, d.n, d.body_work
     if c.k == 0:
         return 0
-    put_poses(m.bodies, q, work)
-    put_motions(m.bodies, qd, work)
-    solids = view(obstacles, 0, (MOST_OBSTACLES, SOLID_WIDTH))
-    of_arm, of_obstacles = _put_shapes(c.shapes, work), _advance_obstacles(solids, time)
-    fastest = 2.0 * of_arm + of_obstacles
-    c.odometer += max(fastest, c.fastest) * dt
-    for k in range(MOST_NEAR):
-        is_old = k < c.count and dt > 0.0
-        c.before[k, 0] = c.found[k, ROW] if is_old else -1.0
-        c.before[k, 1], c.before[k, 2] = c.found[k, BIAS], c.found[k, DRIVEN]
-    c.fastest, c.count, c.nearest = fastest, 0, np.inf
-    c.excluded, share = -np.inf, min(dt / SMOOTH, 1.0)
-    for i in range(n):
-        last = d.commanded[1, i] if dt > 0.0 and np.isfinite(d.commanded[1, i]) else 0.0
-        c.accelerations[i] += share * (last - c.accelerations[i])
-    longest, rate = 0.0, np.inf  # longest time in which a joint stops
-    for i in range(n):
-        longest = max(longest, np.abs(qd[i]) / (c.share * d.deceleration[i]))
-        rate = min(rate, d.reaction_rate[i])
-    c.zone = c.margin + AROUND + fastest * (0.5 * longest + 1.0 / rate + LOOK_AHEAD)
+    c.time, c.tick, c.rows_before = time, tick, before
+    _begin(m, d, c, q, qd)
     # after a gap without ticks the arm may have come from anywhere
-    due = c.odometer + c.zone if 0.0 < dt <= LONGEST_GAP else np.inf
-    for k in range(min(c.pair_count, len(c.pairs))):
-        pair = c.pairs[k]
-        if pair[DUE] > due:
+    due = c.odometer + c.zone if 0.0 < tick <= LONGEST_GAP else np.inf
+    for k in range(c.pair_count):
+        if c.pair_due[k] <= due:
+            c.pair_due[k] = _put_pair(m, d, c, c.pair_first[k], c.pair_second[k], d.n + 2 * k, 1.0)
+    solids = c.obstacles
+    for o in range(solids.k):
+        if solids.state[o] == ABSENT:
             continue
-        first, second = int(pair[FIRST]), int(pair[SECOND])
-        is_shape = second < c.k
-        solid = c.shapes[second] if is_shape else c.planes[second - c.k]
-        pair[DUE] = _look(c, m, d, solid, (first, second, is_shape, 0.0, 0.0, 1.0),
-                          (time, dt, SOFT_SELF if is_shape else SOFT_FENCE, float(n + 2 * k),
-                           before))
-    for o in range(MOST_OBSTACLES):
-        solid = solids[o]
-        if solid[USED] == 0.0:
-            continue
-        firmness = min(max((time - solid[SINCE]) / FADE_IN, 0.0), 1.0)
-        if solid[USED] == LEAVING:
+        firmness = min(max((time - solids.since[o]) / FADE_IN, 0.0), 1.0)
+        if solids.state[o] == LEAVING:
             firmness = 1.0 - firmness
         for i in range(c.k):
-            if solid[CHANGED] > 0.0:
-                c.due[i, o] = 0.0
-            if c.due[i, o] > due or c.shapes[i, BODY] < 0.0 or (
-                    solid[TOUCH] > 0.0 and c.shapes[i, TOUCHES] > 0.0):
+            if solids.has_changed[o]:
+                c.obstacle_due[i, o] = 0.0
+            if c.obstacle_due[i, o] > due or c.capsule_body[i] < 0 or (
+                    solids.may_be_touched[o] and c.may_touch[i]):
                 continue
-            c.due[i, o] = _look(c, m, d, solid,
-                               (i, c.k + c.m + o, False, 0.0, 0.0, firmness),
-                               (time, dt, SOFT_OBSTACLE,
-                                float(n + 2 * (c.pair_count + i * MOST_OBSTACLES + o)), before))
-        solid[CHANGED] = 0.0
-    _fade_out(c, d.row_facts, before)
+            number = d.n + 2 * (c.pair_count + i * MOST_OBSTACLES + o)
+            c.obstacle_due[i, o] = _put_pair(m, d, c, i, c.k + c.m + o, number, firmness)
+        solids.has_changed[o] = False
+    _fade_out(d, c)
     return c.count

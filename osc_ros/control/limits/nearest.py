@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, part, view
 from osc_ros.control.limits.complementarity import nearest_within, put_inverse
-from osc_ros.control.limits.load import FIRMNESS, INDEX, SOFTNESS, UNIT
 from osc_ros.dynamics.algebra.fade import smoothed
 
 Array = NDArray[np.float64]
@@ -154,9 +153,9 @@ def _put_mobility(d, count, G):
             for j in range(n):
                 total += rows[k, i] * M_inv[i, j] * rows[k, j]
         # at the firmness 0 a bound is softer than the tasks, so it takes effect smoothly
-        firm = max(d.row_facts[k, FIRMNESS], 1e-3)
+        firm = max(d.firmness[k], 1e-3)
         G[2 * n + k, 2 * n + k] += (
-            d.row_facts[k, SOFTNESS] / (firm * firm * firm * firm) * total + _LEAST)
+            d.softness[k] / (firm * firm * firm * firm) * total + _LEAST)
 
 
 @inlined
@@ -240,7 +239,7 @@ def torques_within(m, d, solves, count, dt, qd, tau):
     """
     n = d.n
     total_rows = 2 * n + count
-    M_inv, M, B, M_inv_B, rows, of = d.M_inv, d.M_joint, d.B, d.M_inv_B, d.row_of_q, d.row_facts
+    M_inv, M, B, M_inv_B, rows = d.M_inv, d.M_joint, d.B, d.M_inv_B, d.row_of_q
     qdd, effort, window = d.qdd_law, d.most_effort, d.window
     G = view(d.G, 0, (total_rows, total_rows))
     factor = view(d.G_factor, 0, (total_rows, total_rows))
@@ -286,7 +285,7 @@ def torques_within(m, d, solves, count, dt, qd, tau):
         total = 0.0
         for j in range(n):
             total += rows[k, j] * qdd[j]
-        far = max(far, of[k, FIRMNESS] * (total - d.row_most[k]) / of[k, UNIT])
+        far = max(far, d.firmness[k] * (total - d.row_most[k]) / d.large_excess[k])
     if m.drives_joints:
         far = 0.0
     rise = min(max(min(far, 1.0) - d.damping_share, -dt / DAMPING_TIME), dt / DAMPING_TIME)
@@ -311,7 +310,7 @@ def torques_within(m, d, solves, count, dt, qd, tau):
     for i in range(n):
         side[i], side[n + i] = sides[0, i], sides[1, i]
     for k in range(count):
-        side[2 * n + k] = _last_side(d, int(of[k, INDEX]))
+        side[2 * n + k] = _last_side(d, d.row_number[k])
     for i in range(total_rows):
         if side[i] != 0 and not np.isfinite(high[i] if side[i] > 0 else low[i]):
             side[i] = 0
@@ -325,7 +324,7 @@ def torques_within(m, d, solves, count, dt, qd, tau):
     d.near_sides[:] = 0
     near = 0
     for k in range(count):
-        index = int(of[k, INDEX])
+        index = d.row_number[k]
         if index < n:
             sides[2, index] = side[2 * n + k]
         else:

@@ -18,7 +18,7 @@ from osc_ros.control.model_error.contact import CONTACT
 from osc_ros.control.setpoint.posture import SET_POINT
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.step.law_record import CONTROLLER, LAW, UNCOMPENSATED, UNOBSERVED
-from osc_ros.control.step.stages import NO_INTEGERS, NONE, use_method
+from osc_ros.control.step.stages import NO_INTEGERS, use_method
 from osc_ros.control.step.step import law_torque, sense, setup_torque, step
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.trees.tree_layout import pendulum
@@ -53,7 +53,7 @@ def example() -> Any:
     law.d.level_frame[:] = 1.0
     law.model, law.clearance, law.posture = (
         CommandModel(pendulum()).record, CLEARANCE.new(), SET_POINT.new(n=1))
-    law.gravities, law.turning, law.obstacles = NO_INTEGERS, NO_INTEGERS, NONE
+    law.gravities, law.turning = NO_INTEGERS, NO_INTEGERS
     law.observer, law.compensation = UNOBSERVED, UNCOMPENSATED
     setup_torque(law, 0.0, x, x, x.copy())
     law.setup_torque = entry_of(setup_torque)

@@ -27,7 +27,6 @@ LAW = Table(
     Slot('posture', (), '', 'set-point of the joints', SET_POINT),
     Slot('model', (), '', 'robot and driver', MODEL),
     Slot('clearance', (), '', 'shapes of the links, and distances that they keep', CLEARANCE),
-    Slot('obstacles', (), '', 'see `collision.obstacles.Obstacles.record`', FLOATS),
     Slot('observer', (), '', 'used if `observes` is set in LAW_M', OBSERVER),
     Slot('compensation', (), '', 'used if `compensates` is set in LAW_M', COMPENSATION),
     Slot('gravities', (), '', 'addresses of each copy (3,) of gravity', INTEGERS),

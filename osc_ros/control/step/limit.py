@@ -18,7 +18,7 @@ from osc_ros.dynamics.contract.method import DONE
 def limit_torque(law, count, time, q, qd, tau):
     """Bring torques tau (n,) within all limits except the rates; return a status."""
     m, d, status = law.m, law.d, DONE
-    near = near_bounds(m, d, law.clearance, law.obstacles, law.gravity, time, q, qd, tau)
+    near = near_bounds(m, d, law.clearance, law.gravity, time, q, qd, tau)
     if near >= 0 or d.is_blended:
         status = stage_at(law.stage, (law, INVERSE_MASS, d.unit,
                                       view(d.M_inv, 0, (d.n * d.n,)), qd))

@@ -16,17 +16,13 @@ from osc_ros.collision.link_shapes import LinkShape
 from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacle, Obstacles
 from osc_ros.compile.compiled import kernel
 from osc_ros.control.data import LAW_D, LAW_M, MOST_NEAR
-from osc_ros.control.limits.bodies import bodies_of
+from osc_ros.control.limits.bodies import put_bodies
 from osc_ros.control.limits.bounds import ceiling
 from osc_ros.control.limits.clearance import BRAKING, Clearance, fence_box, KeepingClear
 from osc_ros.control.limits.near_rows import (
-    APPROACH,
-    DISTANCE,
-    FIRST,
     LEAST_BRAKING,
     near_rows,
     RETREAT,
-    SECOND,
 )
 from osc_ros.dynamics.algebra.kinematics import link_frame, placement
 from osc_ros.errors import InputError
@@ -36,8 +32,8 @@ TIME = 10.0
 
 
 @kernel
-def put_rows(m, d, clearance, obstacles, q, qd):
-    return near_rows(m, d, clearance, obstacles, (10.0, 0.0), q, qd, 0)
+def put_rows(m, d, clearance, q, qd):
+    return near_rows(m, d, clearance, 10.0, 0.0, q, qd, 0)
 
 
 @kernel
@@ -73,24 +69,25 @@ class Rows:
         self.obstacles, self.named = Obstacles(), obstacles(rng)
         for name, one in self.named.items():
             self.obstacles[name] = one
-        self.obstacles.record.reshape(MOST_OBSTACLES, -1)[:, 27] = TIME  # STAMP
+        self.obstacles.record.stamp[:] = TIME
         self.clearance = Clearance(spheres(rng), fence=fence_box([-0.5] * 3, [0.8] * 3))
         self.clear = KeepingClear(ROBOT, self.clearance, self.obstacles)
         self.table = Limits.of(ROBOT).table
         self.q = rng.uniform(*ROBOT.position_limits.T)
         self.qd = rng.uniform(-1.0, 1.0, 7)
         m, d = LAW_M.new(n=7), LAW_D.new(n=7)
-        m.bodies[:], d.limits[:] = bodies_of(ROBOT), self.table
+        put_bodies(m, ROBOT)
+        d.limits[:] = self.table
         self.rows, self.most = d.row_of_q, d.row_most
-        self.count = put_rows(m, d, self.clear.record, self.obstacles.record, self.q,
-                              self.qd)
+        self.count = put_rows(m, d, self.clear.record, self.q, self.qd)
 
-    def bias(self, k, found):
+    def bias(self, k):
         """Return the second derivative of a distance for q̈ = 0 that a row assumes."""
         deceleration = max(BRAKING * np.abs(self.rows[k]) @ self.table[3], LEAST_BRAKING)
         limit, rate = np.zeros(1), self.table[4].min()
-        room = max(found[DISTANCE] - self.clearance.margin, -RETREAT / rate)
-        put_ceiling(room, found[APPROACH], deceleration, rate, limit)
+        c = self.clear.record
+        room = max(c.near_distance[k] - self.clearance.margin, -RETREAT / rate)
+        put_ceiling(room, c.near_approach[k], deceleration, rate, limit)
         return self.most[k] - limit[0]
 
     def centre(self, i, q):
@@ -123,18 +120,18 @@ class Rows:
 def test_rows_are_the_second_derivatives_of_the_distances(seed):
     own, h = Rows(seed), 1e-4
     accelerations = own.rng.uniform(-3.0, 3.0, 7)
-    found = own.clear.record.found[:own.count]
-    for k, one in enumerate(found):
-        pair = int(one[FIRST]), int(one[SECOND])
+    c = own.clear.record
+    for k in range(own.count):
+        pair = int(c.near_first[k]), int(c.near_second[k])
         before, here, after = (
             own.distance(*pair, own.q + t * own.qd + 0.5 * t * t * accelerations, t)
             for t in (-h, 0.0, h))
         if here < 0.0:  # within a box the normal is another one
             continue
-        assert one[DISTANCE] == pytest.approx(here, abs=1e-9)
-        assert one[APPROACH] == pytest.approx((before - after) / (2.0 * h), abs=1e-4)
+        assert c.near_distance[k] == pytest.approx(here, abs=1e-9)
+        assert c.near_approach[k] == pytest.approx((before - after) / (2.0 * h), abs=1e-4)
         wanted = (after - 2.0 * here + before) / (h * h)
-        assert own.bias(k, one) - own.rows[k] @ accelerations == pytest.approx(
+        assert own.bias(k) - own.rows[k] @ accelerations == pytest.approx(
             wanted, abs=1e-3 + 1e-3 * abs(wanted))
 
 
