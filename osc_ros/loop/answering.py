@@ -13,40 +13,29 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import entry_of
 from osc_ros.compile.compiled import inlined, kernel, lock, unlocked, view
-from osc_ros.control.data import WAITS
 from osc_ros.control.model_error.contact import NOT_TOUCHED
-from osc_ros.control.safety.answered import (
-    ANSWER,
-    answered_stamp,
-    Answers,
-    UNASKED,
-    WATCH_PERIOD,
-)
-from osc_ros.control.safety.safety import (
-    answer_at,
-    CHANGED,
-    ENDS,
-    NEEDED,
-    REJECTED,
-    watch_at,
-)
+from osc_ros.control.safety.answered import ANSWER, answered_stamp, Answers, UNASKED
+from osc_ros.control.safety.safety import REJECTED
 from osc_ros.control.step.entries import example
-from osc_ros.control.step.law_record import sense_at, step_at
-from osc_ros.control.step.react import use_model
-from osc_ros.control.step.step import sense, step
+from osc_ros.control.step.law_record import sense_at, step_at, watch_at
+from osc_ros.control.step.step import sense, step, watch
 from osc_ros.dynamics.algebra.vectors import assign
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+NOTHING: Array = np.zeros(0)  # no command for `put_watch`
 ROWS = 16  # number of answered states after which Python must process their records
 
 
 @inlined
-def _put_acting(d, at):
-    """Write the active cause, its reaction, and the time since its watchdog had an input [s]."""
+def _put_result(d, at, code):
+    """Write the torques, what Python must do, and the cause and the reaction in force."""
+    at.accepted, at.code = d.time, code
     at.cause, at.reaction = d.cause, d.reaction
     at.silent = d.silent[d.cause] if d.cause >= 0 else 0.0
+    at.has_changed, at.asks = d.has_changed, d.asks
+    assign(at.tau, d.tau)
 
 
 @inlined
@@ -65,12 +54,10 @@ def put_answer(entry, controller, at):
     assign(d.sample_qd, at.qd)
     assign(d.sample_effort, at.effort)
     code = step_at(entry, (controller, at.tau))
-    _put_acting(d, at)
-    at.accepted, at.code, at.fault_count = d.time, code, d.fault_count
+    _put_result(d, at, code)
+    at.touch, at.fault_count = d.touch, d.fault_count
     for k in range(d.fault_count):
         assign(at.faults[k], d.faults[k])
-    at.touch, at.has_changed, at.asks = d.touch, d.has_changed, d.asks
-    assign(at.tau, d.tau)
     if code != REJECTED:
         assign(view(at.pose, 0, (16,)), view(d.tip_pose, 0, (16,)))
         assign(at.error, d.tip_error)
@@ -79,28 +66,20 @@ def put_answer(entry, controller, at):
 
 
 @inlined
-def put_watch(watch_entry, answer_entry, controller, at):
+def put_watch(entry, controller, at, longest, command):
     """
-    Find the reaction, and its torques, if no state has come: the compiled `Engine.watch`.
+    Answer without a new state by `watch`; write the results to the record.
 
-    The entries are the addresses of `watch` and `answer` of `osc_ros.control.safety.safety`; `at`
-    is a record ANSWER, of which `now` is read. The caller writes `done`. Returns the code of
-    `watch`.
+    `entry` is the address of `osc_ros.control.step.step.watch`, whose arguments the others are;
+    `at` is a record ANSWER, of which `now` is read. The caller writes `done`. Returns whether
+    there are torques to send.
 
     """
-    m, d, now = controller.m, controller.d, at.now
-    found = watch_at(watch_entry, (m, d, now, WATCH_PERIOD))
-    _put_acting(d, at)
-    at.code, at.has_changed = UNASKED, found & CHANGED != 0
-    at.touch, at.fault_count, at.asks = NOT_TOUCHED, 0, WAITS if found & ENDS else 0
-    at.accepted, at.arrived = d.time, d.came
-    for i in range(at.n):
-        at.tau[i] = np.nan
-    if found & NEEDED:
-        use_model(controller.law, d)
-        answer_at(answer_entry, (m, d, now, view(at.tau, 0, (0,))))
-        assign(at.tau, d.tau)
-    return found
+    d = controller.d
+    found = watch_at(entry, (controller, at.now, longest, command))
+    _put_result(d, at, UNASKED)
+    at.arrived, at.touch, at.fault_count = d.came, NOT_TOUCHED, 0
+    return found != 0
 
 
 @inlined
@@ -118,9 +97,15 @@ def answer(entry, controller, at):
 
 
 @kernel
+def answer_unasked(entry, controller, at, longest, command):
+    """Call `put_watch`; return whether torques must be sent."""
+    return put_watch(entry, controller, at, longest, command)
+
+
+@kernel
 def is_done(entry, controller, at):
     """Detect a contact after the torques were sent; return whether Python need not do anything."""
-    if at.code == REJECTED:
+    if at.code == REJECTED or at.code == UNASKED:
         return False
     put_touch(entry, controller, at)
     return at.fault_count == 0 and at.touch == NOT_TOUCHED and at.asks == 0
@@ -131,7 +116,8 @@ class Answering:
 
     def __init__(self, n: int) -> None:
         _compile()
-        self._n, self._entry, self._sense, self._count = n, entry_of(step), entry_of(sense), 0
+        self._n, self._count = n, 0
+        self._entry, self._watch, self._sense = map(entry_of, (step, watch, sense))
         self._rows = np.array([ANSWER.new(n=n).words] * ROWS)
         self._at = [ANSWER.of(row) for row in self._rows]
 
@@ -158,6 +144,19 @@ class Answering:
         self._count += 1
         return at.tau if has_torques else None
 
+    def watch(self, controller: Any, now: float, longest: float) -> Array | None:
+        """
+        Return the torques (n,) to send without a new state [N·m, N]; None if there are none.
+
+        `now` and `longest` are arguments of `osc_ros.control.step.step.watch`.
+
+        """
+        at = self._at[self._count]
+        at.now = at.done = now
+        has_torques = answer_unasked(self._watch, controller, at, longest, NOTHING)
+        self._count += 1
+        return at.tau if has_torques else None
+
     @property
     def answered_stamp(self) -> tuple[int, int] | None:
         """Stamp of the newest answered state; None if its clock is in doubt (`doubts_clock`)."""
@@ -174,15 +173,10 @@ class Answering:
         at.done = done
         return bool(is_done(self._sense, controller, at))
 
-    def take_answers(self) -> Answers | None:
-        """
-        Return copies of the buffered records of answered states, and empty the buffer.
-
-        None if there are no records.
-
-        """
+    def take_answers(self) -> Answers:
+        """Return copies of the buffered records, and empty the buffer."""
         count, self._count = self._count, 0
-        return Answers(self._rows[:count].copy(), self._n) if count else None
+        return Answers(self._rows[:count].copy(), self._n)
 
 
 @cache
@@ -191,6 +185,7 @@ def _compile() -> None:
     controller, at = example(), ANSWER.new(n=1)
     with unlocked():
         answer(entry_of(step), controller, at)
+        answer_unasked(entry_of(watch), controller, at, np.inf, NOTHING)
         is_done(entry_of(sense), controller, at)
-    lock(answer)
-    lock(is_done)
+    for one in (answer, answer_unasked, is_done):
+        lock(one)

@@ -289,8 +289,11 @@ class Engine:
     @journaled
     def leave(self) -> None:
         """Send the idle command as the last one, and stop sending commands."""
-        self.is_last = True
-        self._command(self.guard.idle_torque(), None)
+        self.is_last = self.guard.d.leaves = True
+        try:
+            self._unasked(-1.0)
+        finally:
+            self.guard.d.leaves = False
         self.mode, self._left = IDLE, (self.q.copy(), self.law.compensation.copy())
 
     def _take(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
@@ -338,15 +341,24 @@ class Engine:
         if (controller := self.controller()) is None:  # idle
             self._take(time, q, qd, stamp, arrived, effort)
             return True
-        tau = self._answering.answer(controller, (time, q, qd, stamp, arrived), effort,
-                                     self.guard.clock())
+        return self._process_answer(self._finished(controller, self._answering.answer(
+            controller, (time, q, qd, stamp, arrived), effort, self.guard.clock())))
+
+    def _unasked(self, longest: float) -> Answered:
+        """Send the torques that `osc_ros.control.step.step.watch` finds; return the record."""
+        controller = self.law.controller
+        return self._finished(controller, self._answering.watch(
+            controller, self.guard.clock(), longest))
+
+    def _finished(self, controller: Any, tau: Array | None) -> Answered:
+        """Send the torques (n,) of a compiled answer, if there are any; return its record."""
         try:
             if tau is not None:
                 self._command(tau.copy(), self._answering.answered_stamp)
                 self._answering.is_plain(controller, self.guard.clock())
         finally:
             answers = self._answering.take_answers()
-        return answers is not None and self._process_answer(answers[0])
+        return answers[0]
 
     def conclude(self, done: Answers, is_plain: bool) -> bool:
         """
@@ -470,11 +482,8 @@ class Engine:
     @journaled
     def watch(self, longest: float) -> None:
         """Send the supervisor's command if the newest state is older than `longest` [s]."""
-        if not self.acts:
-            return
-        if (tau := self.guard.torque_without_state(longest)) is not None:
-            self._command(tau, None)
-        self._leave_if_finished()
+        if self.acts:
+            self._process_answer(self._unasked(longest))
 
     @journaled
     def refuse(self, reason: str, has_all_joints: bool) -> None:
@@ -490,7 +499,7 @@ class Engine:
         self._post('error', f'control loop: {reason}')
         if self.acts:
             self.guard.report_fault(NOT_FINITE, reason)
-            self._command(self.guard.torque(), None)
+            self._process_answer(self._unasked(-1.0))
 
     @journaled
     def lose(self) -> None:

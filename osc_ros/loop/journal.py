@@ -302,8 +302,8 @@ class Journal:
         if done.code != UNASKED:
             name, arguments = 'respond', (
                 done.time, done.q, done.qd, stamp_of(done), done.arrived, done.effort)
-            if is_sent(done):
-                readings.append(done.done)
+        if is_sent(done):
+            readings.append(done.done)
         return self.record(name, arguments, call, readings, renews=False)
 
     def record(self, name: str, arguments: tuple[Any, ...], call: Callable[[], R],

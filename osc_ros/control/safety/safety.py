@@ -133,7 +133,6 @@ STOPPED, REJECTED = 0, -1
 # What the law does after a reaction. REJOINS: its motions continue from the present pose of the
 # arm. HOLDS: it holds the pose, so that the arm does not return to the place of a contact.
 REJOINS, HOLDS = 1, 2
-CHANGED, NEEDED, ENDS = 1, 2, 4  # flags that `watch` returns
 AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
 PATIENCE = 2.0  # during a deactivation, commands end after this time even if the arm moves [s]
 REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('zero')
@@ -236,23 +235,6 @@ def fail(m, d, now):
 def update(m, d, now):
     """Find the reaction at a time [s]; return whether it or its cause has changed."""
     return _update(m, d, now)
-
-
-@kernel
-def watch(m, d, now, longest):
-    """
-    Find the reaction while no state has come, at `now` [s] on the clock of the loop.
-
-    Return the sum of CHANGED if the reaction or its cause has changed, NEEDED if `answer` must be
-    called now, and ENDS if the commands may have to end. `answer` must be called if a reaction is
-    in force and the newest state is older than `longest` [s]; before that, the next state triggers
-    the call.
-
-    """
-    found = CHANGED if _update(m, d, now) else 0
-    if d.is_open and replaces_law(d) and (d.is_blind or now - d.came > longest):
-        found += NEEDED
-    return found + ENDS if ends(d) else found
 
 
 @inlined
@@ -409,4 +391,4 @@ def answer(m, d, now, tau):
     return source
 
 
-watch_at, answer_at = calling(M, D, float, float), calling(M, D, float, VECTOR)
+answer_at = calling(M, D, float, VECTOR)

@@ -138,7 +138,6 @@ class Supervisor:
         """Compile the kernels now, so that the control loop compiles none."""
         m, d, number = M.numba_type, D.numba_type, types.float64
         self._accept, self._find = entry(safety.accept, m, d), entry(safety.update, m, d, number)
-        self._look = entry(safety.watch, m, d, number, number)
         self._put_answer = entry(safety.answer, m, d, number, VECTOR)
 
     @property
@@ -499,19 +498,6 @@ class Supervisor:
         return np.array(self.d.tau)
 
     # torques
-
-    def torque_without_state(self, longest: float) -> Array | None:
-        """
-        Return the torque (n,) to send although no state has come; None if none is needed [N·m].
-
-        Call it regularly if no state comes; for `longest` [s] see `safety.watch`.
-
-        """
-        now = self.clock()
-        found = self._look(self.m, self.d, now, longest)
-        if found & safety.CHANGED:
-            self._on_change()
-        return self._answer(NO_LAW, now) if found & safety.NEEDED else None
 
     def watch(self) -> bool:
         """Find the reaction now, and return whether it replaces the law; call it regularly."""

@@ -19,7 +19,7 @@ from osc_ros.control.setpoint.posture import SET_POINT
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.step.law_record import CONTROLLER, LAW, UNCOMPENSATED, UNOBSERVED
 from osc_ros.control.step.stages import NO_INTEGERS, use_method
-from osc_ros.control.step.step import law_torque, sense, setup_torque, step
+from osc_ros.control.step.step import law_torque, sense, setup_torque, step, watch
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.trees.tree_layout import pendulum
 
@@ -62,5 +62,6 @@ def example() -> Any:
     controller.law, controller.contact = law, CONTACT.new(n=1)
     law.kept['targets'] = at_rest  # its records must exist as long as the record
     step(controller, x.copy())
+    watch(controller, 0.0, np.inf, x[:0])
     sense(controller)
     return controller

@@ -4,16 +4,22 @@
 """
 The way of a torque, a stage a line: from a joint state to the torques that are sent for it.
 
-`step` has the supervision, `law_torque` what a law does whatever its settings, `setup_torque` what
-it does for one choice of settings; during a change of settings both choices compute, and
-`law_torque` blends. The stages are in `check`, `evaluate`, `approach`, `stages` (the sweeps of the
-dynamics: outward, inward), `forces`, `limit`, `compensate`, `react`, in this order.
+`step` has the supervision, and `watch` that without a state. `law_torque` is what a law does
+whatever its settings, `setup_torque` what it does for one choice of settings; during a change of
+settings both choices compute, and `law_torque` blends. The stages are in `check`, `evaluate`,
+`approach`, `stages` (the sweeps of the dynamics: outward, inward), `forces`, `limit`,
+`compensate`, `react`, in this order.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from osc_ros.compile.compiled import kernel, view
+from osc_ros.control.data import WAITS
 from osc_ros.control.model_error.contact import NOT_TOUCHED
+from osc_ros.control.safety.causes import replaces_law
+from osc_ros.control.safety.safety import answer, ends, update
 from osc_ros.control.setpoint.motion import look
 from osc_ros.control.step.approach import add_springs, approach
 from osc_ros.control.step.blend import blended_torque
@@ -23,7 +29,7 @@ from osc_ros.control.step.evaluate import evaluate
 from osc_ros.control.step.forces import links_of, put_forces_of_tasks
 from osc_ros.control.step.law_record import INFINITE, REFUSED, stage_at, torque_at
 from osc_ros.control.step.limit import limit_rates, limit_torque
-from osc_ros.control.step.react import note_result, react, report
+from osc_ros.control.step.react import note_result, react, report, use_model
 from osc_ros.control.step.stages import INWARD, JACOBIAN, OUTWARD
 from osc_ros.dynamics.contract.method import DONE
 
@@ -99,6 +105,31 @@ def setup_torque(law, time, q, qd, tau):
     compensate_friction(law, q, qd, tau)
     d.plans = look(m, d)
     return count if status == DONE else REFUSED
+
+
+@kernel
+def watch(controller, now, longest, command):
+    """
+    Find the reaction at `now` [s] without a new state; write the torques to send to `tau` of D.
+
+    They are NaN if there are none to send. Those of a reaction are sent if the newest state is
+    older than `longest` [s]; before that, the next state triggers them. `longest` < 0: torques are
+    sent in any case. `command`: torques (n,) of another controller for the newest state, sent
+    unless a reaction replaces them; (0,) if there are none. Return whether torques must be sent.
+
+    """
+    law, m, d = controller.law, controller.m, controller.d
+    d.has_changed = update(m, d, now)
+    d.asks = WAITS if ends(d) else 0
+    is_late = replaces_law(d) and (d.is_blind or now - d.came > longest)
+    is_due = is_late or longest < 0.0 or len(command) == d.n
+    if d.leaves or d.is_open and is_due:
+        use_model(law, d)
+        answer(m, d, now, command)
+        return 1
+    for i in range(d.n):
+        d.tau[i] = np.nan
+    return 0
 
 
 @kernel

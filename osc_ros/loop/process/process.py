@@ -235,9 +235,7 @@ class ArmEngine(Engine):
     def _settle(self) -> None:
         """Process the records of compiled code; Python answers until `_compiled` is set again."""
         self._compiled = None
-        if (answers := self._answering.take_answers()) is None:
-            return
-        for part, is_plain in answers.groups(self.guard.settings.deadline):
+        for part, is_plain in self._answering.take_answers().groups(self.guard.settings.deadline):
             try:
                 self.conclude(part, is_plain)
             except HardwareError:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import entry_of
 from osc_ros.control.safety.answered import ANSWER, Answers, WATCH_PERIOD
-from osc_ros.control.safety.safety import answer, watch
-from osc_ros.control.step.step import sense, step
+from osc_ros.control.step.step import sense, step, watch
 from osc_ros.loop.answering import Answering
 from osc_ros.model.robot import Robot
 from osc_ros.ros.dds.rcl_calls import RclCalls
@@ -28,12 +27,12 @@ from osc_ros.ros.dds.serving import (
     LEAVE,
     PAUSES,
     POST,
-    REACT,
     SEMAPHORE,
     serve,
     STEP,
     UNASKED_OUTBOUND,
     UNASKED_VALUES,
+    WATCH,
     WOKEN,
     WRITTEN,
 )
@@ -44,7 +43,6 @@ from osc_ros.ros.parameters.state_input import compile_velocity
 
 Integers = NDArray[np.int64]
 
-MORE_ENTRIES = 8  # entries of the plan from MORE on
 ROWS = 4096  # rows of the ring: 8 s at 500 Hz
 
 
@@ -73,7 +71,7 @@ class CompiledAnswers:
         compile_serve()
         self._n, self._order = len(order), np.array(order, dtype=np.int64)
         self._calls = calls
-        calls.plan[STEP:REACT + 1] = [*map(entry_of, (step, sense, watch, answer))]
+        calls.plan[STEP:WATCH + 1] = [*map(entry_of, (step, sense, watch))]
         calls.plan[UNASKED_OUTBOUND:UNASKED_VALUES + 1] = calls.labelled_command(HOLD_LABEL)
         calls.plan[POST:SEMAPHORE + 1] = calls.semaphore
         self._ring = np.array([ANSWER.new(n=self._n).words] * ROWS)

@@ -36,10 +36,10 @@ from osc_ros.errors import InputError
 from osc_ros.loop.engine import Engine, Stamp
 from osc_ros.loop.rest_check import ENOUGH, STILL
 from osc_ros.loop.statistics import call_handlers
-from osc_ros.ros.dds.compiled_answers import CompiledAnswers, MORE_ENTRIES
+from osc_ros.ros.dds.compiled_answers import CompiledAnswers
 from osc_ros.ros.dds.inbox import hidden_node, Inbox
 from osc_ros.ros.dds.rcl_calls import RclCalls
-from osc_ros.ros.dds.serving import FAILED, LEFT, UNREAD
+from osc_ros.ros.dds.serving import FAILED, LEFT, MORE_ENTRIES, UNREAD
 from osc_ros.ros.dds.state_publishers import StatePublishers
 from osc_ros.ros.messages import commands, messages
 from osc_ros.ros.messages.publishers import publishers, UNKNOWN_GID

@@ -16,10 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import c_at
-from osc_ros.compile.compiled import ahead, inlined, lock, released
+from osc_ros.compile.compiled import ahead, inlined, lock, released, view
 from osc_ros.control.data import PLANS
-from osc_ros.control.safety.answered import ANSWER, answered_at, doubts_clock
-from osc_ros.control.safety.safety import ENDS, NEEDED, REJECTED
+from osc_ros.control.safety.answered import (
+    ANSWER,
+    answered_at,
+    doubts_clock,
+    WATCH_PERIOD,
+)
+from osc_ros.control.safety.safety import REJECTED
 from osc_ros.control.step.entries import example
 from osc_ros.loop.answering import put_answer, put_touch, put_watch
 from osc_ros.loop.velocity import undo_velocity, VELOCITY
@@ -53,10 +58,11 @@ from osc_ros.ros.messages.serialized_states import (
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Further entries of the plan, all addresses: of four kernels; of the message for torques without a
-# state, and of its numbers; of sem_post, and of the semaphore of the thread that plans.
-(STEP, SENSE, WATCH, REACT, UNASKED_OUTBOUND, UNASKED_VALUES, POST, SEMAPHORE) = range(
+# Further entries of the plan, all addresses: of three kernels; of the message for torques without
+# a state, and of its numbers; of sem_post, and of the semaphore of the thread that plans.
+(STEP, SENSE, WATCH, UNASKED_OUTBOUND, UNASKED_VALUES, POST, SEMAPHORE, END) = range(
     MORE, MORE + 8)
+MORE_ENTRIES = END - MORE
 # Entries of the shared counters: 1 if the call must end; number of answers that were written, and
 # that Python has processed; number of steps that have begun, and ended (while they differ, the
 # records of the controller change); 1 if the thread that plans was woken, and has not begun yet;
@@ -119,13 +125,12 @@ def _watch(plan, order, controller, at):
     """
     has_failed = False
     at.now = clock(plan)
-    found = put_watch(plan[WATCH], plan[REACT], controller, at)
-    if found & NEEDED:
+    if put_watch(plan[WATCH], controller, at, WATCH_PERIOD, view(at.tau, 0, (0,))):
         has_failed = publish(plan, plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES], order, at.tau)
     at.done = clock(plan)
     if has_failed:
         return FAILED
-    return LEFT if found & ENDS else GO_ON
+    return LEFT if at.asks != 0 else GO_ON
 
 
 @released
@@ -135,7 +140,7 @@ def serve(plan, reading, known, order, controller, ring, shared, times):
 
     Parameters
     ----------
-    plan : (MORE + 8,) int
+    plan : (END,) int
         See STEP and `osc_ros.ros.dds.rcl_plan`.
     reading : Reading
     known : Known
@@ -204,6 +209,6 @@ def compile_serve() -> None:
                       np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64),
                       VELOCITY.new(n=1))
     shared = np.array([1, *[0] * (len(COUNTERS) - 1)])  # interrupted: returns at once
-    serve(np.zeros(MORE + 8, dtype=np.int64), reading, Known.empty(), np.zeros(1, dtype=np.int64),
+    serve(np.zeros(END, dtype=np.int64), reading, Known.empty(), np.zeros(1, dtype=np.int64),
           example(), ANSWER.new(n=1).words[None], shared, np.zeros(4))
     lock(serve)

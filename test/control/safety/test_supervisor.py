@@ -163,7 +163,7 @@ def test_gap_of_the_states_does_not_move_the_pose_that_is_held(reaction):
     assert np.abs(before - gravity(sagged))[1] > 1.0
     for _ in range(20):
         bench.wait(PERIOD)
-        bench.supervisor.torque_without_state(PERIOD)
+        bench.supervisor.torque()
     assert bench.supervisor.source == 'brake' or bench.supervisor.source == 'weight'
     np.testing.assert_allclose(pulled(), before, atol=1e-6)
 
