@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 
-from attacked import Attacked, home, robot_of
+from attacked import Attacked, direction, home, robot_of
 from driven import Driven
 from foreign import ForeignPlant
 from hardware import ARMS
@@ -304,6 +304,10 @@ def test_changes_that_follow_each_other_closely_do_not_throw_the_arm(case):
     ('tiago', 'usual', ('loaded', 'hand'), [4], 0.5, 48),  # limits of two robots
     # the old set-point moved on while free drive came into force
     ('tiago', 'usual', ('locked', 'to_fewer_axes', 'usual'), [26, 3], 1.0, 23),
+    # accelerations ended at once that torques could only end gradually: a wrist at 1.14
+    ('tiago', 'spring', ('usual', 'joints', 'bare'), [206, 53], 0.5, 45),
+    ('tiago', 'spring', ('to_fewer_axes', 'to_posture', 'springs'), [57, 36], 1.0, 55),
+    ('tiago', 'spring', ('locked', 'bare', 'bare'), [14, 308], 1.0, 56),  # of free drive
     # free drive braked fast joints as soon as it began
     ('tiago', 'joints', ('loaded', 'locked'), [424], 0.5, 18),
     ('talos_left_arm', 'usual', ('locked', 'to_fewer_axes', 'usual'), [26, 3], 1.0, 23),
@@ -314,6 +318,20 @@ def test_no_torque_steps_in_changes_that_follow_each_other_closely(case):
     fastest, step = after_changes(*case)
     assert fastest <= FASTEST
     assert step <= SMALL
+
+
+@pytest.mark.parametrize(('name', 'force'), [('panda', 80.0), ('xarm7', 60.0)])
+@pytest.mark.parametrize('wait', [0.05, 0.3])
+def test_hand_that_pushes_soon_after_free_drive_began_is_resisted(name, force, wait):
+    for seed in range(4):
+        arm = Attacked(name).run(0.1)
+        engine = arm.engine
+        engine.use_setup(engine.law.new_setup(hand(arm.robot, None)), engine.guard.settings)
+        arm.run(wait)
+        arm.force = force * direction(seed)
+        arm.run(0.4)
+        assert max(arm.speeds) <= BRAKED  # 1.7 to 2.3
+        assert not arm.changes
 
 
 @pytest.mark.parametrize(('name', 'seed', 'kind', 'stop'), [

@@ -120,6 +120,12 @@ def _driven(unexplained, ahead, fastest):
 
 
 @inlined
+def push_share(d, i, rate):
+    """Share of the rules for pushes in free drive: rises to 1 as far as joint i is pushed."""
+    return d.guided * min(np.abs(d.unexplained[0, i]) / (rate * d.most_speed[i]), 1.0)
+
+
+@inlined
 def _certain(d, i, reached):
     """
     Part of the unexplained acceleration that is missing in the mean and is not due to delay.
@@ -169,7 +175,7 @@ def _put_bounds(m, d, q, qd, quickest, lead):
         rate, push = min(d.reaction_rate[i], slowest), d.unexplained[0, i]
         driven = _driven(push, qd[i] + lead * push, fastest)
         # in free drive without a push, the usual bounds apply
-        steep = d.guided * min(np.abs(push) / (rate * fastest), 1.0)
+        steep = push_share(d, i, rate)
         high = ceiling(d.most_q[i] - q[i], qd[i], fastest, deceleration, rate, quickest, steep)
         low = -ceiling(q[i] - d.least_q[i], -qd[i], fastest, deceleration, rate, quickest, steep)
         high -= max(driven, 0.0) + max(d.beside[i], 0.0)

@@ -340,9 +340,8 @@ class Limiter:
                                    m.limits)
 
     def change_gently(self, duration: float) -> None:
-        """Limit the rate to `nearest.GENTLE_RATE` for a time [s]; in free drive do nothing."""
-        if not self.m.is_guided:
-            self.d.gentle = duration
+        """Limit the rate to `nearest.GENTLE_RATE` for a time [s]."""
+        self.d.gentle = duration
 
     def forget(self) -> None:
         """Reset the state; the rate limit does not apply to the next torque."""

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, part, view
+from osc_ros.control.limits.bounds import push_share
 from osc_ros.control.limits.complementarity import nearest_within, put_inverse
 from osc_ros.dynamics.algebra.fade import smoothed
 
@@ -193,14 +194,16 @@ def _limit_gently(d, dt, qd):
     """
     Narrow the window of the torques: from their last values they change at most at GENTLE_RATE.
 
-    Two exceptions: a new push allows a further change, of four times its torque; and a joint that
-    is faster than its speed limit allows more, up to the usual rate (see HASTY).
+    Three exceptions: a new push allows a further change, of four times its torque; a joint that is
+    faster than its speed limit allows more, up to the usual rate (see HASTY); so does a push in
+    free drive.
 
     """
-    M, fastest = d.M_joint, 0.0
+    M, fastest, driven = d.M_joint, 0.0, 0.0
     for i in range(d.n):
         fastest = max(fastest, np.abs(qd[i]) / d.most_speed[i])
-    hasty = smoothed((fastest - HASTY[0]) / (HASTY[1] - HASTY[0]))
+        driven = max(driven, push_share(d, i, d.reaction_rate[i]))
+    hasty = max(smoothed((fastest - HASTY[0]) / (HASTY[1] - HASTY[0])), driven)
     for i in range(d.n):
         pushed = 0.0
         for j in range(d.n):
@@ -210,6 +213,22 @@ def _limit_gently(d, dt, qd):
             hasty * d.most_effort_rate[i] * dt if hasty > 0.0 else 0.0),
             d.most_effort_rate[i] * dt)
         narrow(d.window, i, d.last_tau[i] - d.offset[i], step)
+
+
+@inlined
+def _narrow_gently(d, i, dt, speed, low, high):
+    """
+    Narrow the bounds of an acceleration to those that torques at GENTLE_RATE can end in time.
+
+    That is before the speed limit. The law may do less; the last acceleration ends gradually.
+
+    """
+    law, last = d.qdd_law[i], d.commanded[1, i] if np.isfinite(d.commanded[1, i]) else 0.0
+    jerk = min(EASE * GENTLE_RATE * d.most_effort[i] / d.M_joint[i, i], 1e9)
+    up = np.sqrt(2.0 * jerk * max(d.most_speed[i] - speed, 0.0))
+    down = np.sqrt(2.0 * jerk * max(d.most_speed[i] + speed, 0.0))
+    high[i] = max(min(high[i], max(law, up, last - jerk * dt)), low[i])
+    low[i] = min(max(low[i], min(law, -down, last + jerk * dt)), high[i])
 
 
 @part
@@ -270,12 +289,8 @@ def torques_within(m, d, solves, count, dt, qd, tau):
             bias -= M[i, j] * qdd[j]
         low[i] = min(d.lowest[i], (effort[i] - bias) * M_inv[i, i])
         high[i] = max(d.highest[i], (-effort[i] - bias) * M_inv[i, i])
-        if is_gentle:  # accelerations that torques at this rate can end before the speed limit
-            jerk = min(EASE * GENTLE_RATE * effort[i] / M[i, i], 1e9)
-            up = np.sqrt(2.0 * jerk * max(d.most_speed[i] - qd[i], 0.0))
-            down = np.sqrt(2.0 * jerk * max(d.most_speed[i] + qd[i], 0.0))
-            high[i] = max(min(high[i], max(qdd[i], up)), low[i])
-            low[i] = min(max(low[i], min(qdd[i], -down)), high[i])
+        if is_gentle:
+            _narrow_gently(d, i, dt, qd[i], low, high)
         low[n + i], high[n + i] = window[0, i], window[1, i]
         far = max(far, _excess(qdd[i], low[i], high[i], d.deceleration[i]))
         if effort[i] < np.inf:
