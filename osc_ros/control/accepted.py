@@ -133,13 +133,13 @@ def duration_text(duration: float, present: Target, goal: Array, limits: TargetL
     bounds = np.array([np.minimum(limits.box[0], present.pose[:3, 3]),
                        np.maximum(limits.box[1], present.pose[:3, 3])])
     offset, _ = joining_offset(base, x, limits, bounds, 0.0, duration)
-    if offset is None or offset.end <= duration * (1.0 + SAME):
+    if offset is None or offset.duration <= duration * (1.0 + SAME):
         return ''
     angle, way = np.linalg.norm(x[0].reshape(2, 3), axis=1).tolist()
     way, unit = (way, 'm/s') if way > 0.0 else (angle, 'rad/s')
     return (f'{duration:.3g} s for the motion, a mean speed of {way / duration:.3g} {unit}, is '
-            f'too short for the limits of the set-point: {offset.end:.3g} s is used, a mean speed '
-            f'of {way / offset.end:.3g} {unit}')
+            f'too short for the limits of the set-point: {offset.duration:.3g} s is used, a mean '
+            f'speed of {way / offset.duration:.3g} {unit}')
 
 
 def joint_duration_text(duration: float | None, found: float, override: float) -> str:

@@ -23,9 +23,9 @@ from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import least_inertia
-from osc_ros.control.setpoint.joint_motion import JointMotion
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
+from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.setpoint.set_point_generator import STOP
 from osc_ros.control.settings import Settings
@@ -240,7 +240,7 @@ class CompiledLaw:
         """Bounds (3, n) of planned motions of the joints, see `joint_drive.motion_bounds`."""
         return motion_bounds(self.settings.limits, self.settings.joints or JointDrive())
 
-    def joint_pausing(self, motion: JointMotion | None) -> tuple[Array, float]:
+    def joint_pausing(self, motion: Pieces | None) -> tuple[Array, float]:
         """
         Lag (n,) at which a motion of the joints pauses [rad, m], 0: it does not; and its ramp [s].
 

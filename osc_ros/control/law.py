@@ -42,12 +42,12 @@ from osc_ros.control.setpoint.arrival import JointApproach
 from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, Entry, JOINING, LEAD
 from osc_ros.control.setpoint.joint_motion import (
     joint_path,
-    JointMotion,
+    motion_to_goal,
     require_within,
-    SHORTEST,
     slowed_to_effort,
 )
 from osc_ros.control.setpoint.level import Level
+from osc_ros.control.setpoint.pieces import Pieces, SHORTEST
 from osc_ros.control.setpoint.posture import goal_positions, nearest_turn, PostureSetPoint
 from osc_ros.control.setpoint.set_point_generator import (
     Motion,
@@ -1027,7 +1027,7 @@ class Law:
             last = self._tick()
             moving = np.array([self._here, self._rest if last is None else last[2],
                                self._rest])
-            end = JointMotion.to_goal(moving, None, self._setup.joint_bounds).end
+            end = motion_to_goal(moving, None, self._setup.joint_bounds).end
             self._move_posture(np.clip(end, *self.robot.position_limits.T))
 
     def set_wrench(self, wrench: ArrayLike, task: str | None = None) -> None:
@@ -1132,13 +1132,13 @@ class Law:
             self._move_posture(goal)
 
     def _move_posture(self, goal: Array, bounds: Array | None = None, duration: float = 0.0
-                      ) -> JointMotion:
+                      ) -> Pieces:
         """Begin a motion of the set-point of the joints to a goal (n,); return the motion."""
         posture = self._posture
         bounds = self._setup.joint_bounds if bounds is None else bounds
         goal = goal + nearest_turn(goal, posture.now, self.robot)
         start = posture.slowed_state(bounds)
-        motion = JointMotion.to_goal(start, goal, bounds, duration)
+        motion = motion_to_goal(start, goal, bounds, duration)
         settings = self._setup.settings
         if settings.joints is not None:
             motion = slowed_to_effort(motion, start, bounds, settings.limits.effort,
@@ -1146,7 +1146,7 @@ class Law:
         self._follow_joints(motion, goal)
         return motion
 
-    def _follow_joints(self, motion: JointMotion, goal: Array | None = None) -> None:
+    def _follow_joints(self, motion: Pieces, goal: Array | None = None) -> None:
         """Begin a motion of the set-point of the joints."""
         self._posture.follow(motion, goal)
         self._posture.pause_beyond(*self._setup.joint_pausing(motion))
@@ -1190,7 +1190,7 @@ class Law:
         bounds = motion_bounds(self.settings.limits, drive, fastest)
         if self._is_early():
             self._defer('joints', -math.inf, None, 'move_joints', np.array(goal), duration, speed)
-            return self._blending.left + self.lasts(JointMotion.to_goal(
+            return self._blending.left + self.lasts(motion_to_goal(
                 self._at_rest, wanted, bounds, duration or 0.0).duration)
         margins = self._setup.limiter.table[LOWER:UPPER + 1]
         return self.lasts(
@@ -1274,7 +1274,7 @@ class Law:
 
     def joint_path(self, state: Array, wanted: Array, times: ArrayLike, positions: ArrayLike,
                    velocities: ArrayLike | None = None, accelerations: ArrayLike | None = None
-                   ) -> JointMotion:
+                   ) -> Pieces:
         """
         Plan the motion of `follow_joints` from a state (3, n), for `follow_joint_path`.
 
@@ -1294,7 +1294,7 @@ class Law:
         _ = motion.later_extremes  # now, and not between two states
         return motion
 
-    def follow_joint_path(self, motion: JointMotion) -> float:
+    def follow_joint_path(self, motion: Pieces) -> float:
         """
         Start a motion that `joint_path` has planned; it begins at the present set-point.
 
@@ -1329,7 +1329,7 @@ class Law:
         bounds[0] = self.settings.limits.velocity
         is_early = self._is_early()
         state = state if is_early else self._posture.slowed_state(bounds)
-        motion = JointMotion.to_goal(state, wanted, bounds, duration)
+        motion = motion_to_goal(state, wanted, bounds, duration)
         if motion.duration > duration + SHORTEST:
             raise InputError(f'{TOO_SHORT} {motion.duration:.3g} s within the '
                              'limits of speed and acceleration: give that or more, and not '

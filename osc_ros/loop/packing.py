@@ -36,7 +36,7 @@ from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.safety.supervision import Supervision, Watchdog
 from osc_ros.control.setpoint.joining import Drift
-from osc_ros.control.setpoint.joint_motion import JointMotion
+from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import KNOTS, Path, PoseGoal
@@ -52,17 +52,16 @@ from osc_ros.model.robot import Robot
 
 CLASSES: dict[str, type] = {one.__name__: one for one in (
     Checkpoint, Clearance, Contact, Disturbance, Drift, Driver, ForceControl, FreeDrive, Friction,
-    Gains, PoseGoal, Impedance, JointDrive, JointMotion, TwistGoal, *KINDS.values(), LawRecipe,
-    Limits, LinkShape, Observation, Obstacle, Path, Posture, Precomputed, Robot, Settings,
+    Gains, PoseGoal, Impedance, JointDrive, TwistGoal, *KINDS.values(), LawRecipe, Limits,
+    LinkShape, Observation, Obstacle, Path, Pieces, Posture, Precomputed, Robot, Settings,
     SingularityDamping, Stiffness, Supervision, TargetLimits, Task, Watchdog)}
 _ARGUMENTS: dict[type, tuple[str, ...]] = {  # constructor arguments
     **{one: getattr(one, '_fields', None) or tuple(
         field.name for field in fields(one) if field.init)
-       for one in CLASSES.values() if one not in (Driver, JointMotion, Path)},
-    Driver: ('robot', 'compensates'), Path: tuple(KNOTS),
-    JointMotion: ('times', 'coefficients')}
+       for one in CLASSES.values() if one not in (Driver, Path, Pieces)},
+    Driver: ('robot', 'compensates'), Path: tuple(KNOTS), Pieces: ('times', 'coefficients')}
 _MAKERS: dict[type, Callable[..., Any]] = {
-    JointMotion: JointMotion.of_arrays, Path: Path.of_knots,
+    Path: Path.of_knots,
     Drift: lambda pose, twist, since: Drift(
         finite_array('pose', pose, (4, 4)), finite_array('twist', twist, (6,)), float(since))}
 NUMBERS = '|b1', '|u1', '<i4', '<u4', '<i8', '<u8', '<f4', '<f8'  # types of arrays

@@ -22,7 +22,7 @@ from osc_ros.collision.obstacles import NEW, Obstacle
 from osc_ros.control.reasons import Figures, figures_of
 from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.setpoint.arrival import Approach, JointApproach
-from osc_ros.control.setpoint.joint_motion import JointMotion
+from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.stamps import require_timely, SOON, start_of
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
@@ -298,7 +298,7 @@ def joint_set_point(engine: Engine) -> tuple[Array, Array]:
 
 
 @journaled
-def follow_joints(engine: Engine, motion: JointMotion) -> float:
+def follow_joints(engine: Engine, motion: Pieces) -> float:
     """Begin a motion from `Law.joint_path`; return its duration [s]."""
     _require_active(engine)
     found = engine.law.follow_joint_path(motion)

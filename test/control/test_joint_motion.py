@@ -15,7 +15,7 @@ from attacked import home, robot_of
 from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import InputError, JointDrive, Law, Settings, Simulation
-from osc_ros.control.setpoint.joint_motion import JointMotion
+from osc_ros.control.setpoint.joint_motion import motion_through, motion_to_goal
 from osc_ros.sim.plant_payload import with_payload
 
 LOAD = {'payload.mass': 0.5, 'payload.center_of_mass': (0.0, 0.0, 0.0),
@@ -38,7 +38,7 @@ def test_planned_motion_keeps_its_bounds_and_joins_the_state_before(seed):
     bounds = rng.uniform(0.5, 3.0, (3, n)) * [[1.0], [2.0], [20.0]]
     start = rng.uniform(-1.0, 1.0, (3, n)) * [[3.0], [0.3], [0.3]]
     goal, duration = rng.uniform(-3.0, 3.0, n), rng.choice([0.0, 20.0])
-    motion = JointMotion.to_goal(start, goal, bounds, duration)
+    motion = motion_to_goal(start, goal, bounds, duration)
     times, states = motion.samples()
     np.testing.assert_allclose(motion.at(0.0), start, atol=1e-12)
     np.testing.assert_allclose(motion.end, goal, atol=1e-12)
@@ -61,7 +61,7 @@ def test_path_goes_through_its_points_at_their_times(seed):
     velocities = rng.normal(size=(m, n))
     velocities[-1] = 0.0
     for given_velocities in (None, velocities):
-        motion = JointMotion.through(start, times, points, given_velocities)
+        motion = motion_through(start, times, points, given_velocities)
         np.testing.assert_allclose(motion.at(0.0), start, atol=1e-9)
         for k in range(m):
             found = motion.at(times[k])

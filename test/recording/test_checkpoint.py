@@ -27,7 +27,7 @@ from osc_ros.control.model_error.contact import Contact
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.setpoint.joining import Drift
-from osc_ros.control.setpoint.joint_motion import JointMotion
+from osc_ros.control.setpoint.joint_motion import motion_to_goal
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation
@@ -53,7 +53,7 @@ MOTIONS = (PoseGoal(POSE, 2.0), Path([1.0, 2.0, 4.0], np.repeat(POSE[None], 3, a
            Impedance(np.full(6, 100.0), wrench=np.ones(6)), Precomputed(np.ones(7)),
            Contact(np.ones(7)), JointDrive(stiffness=9.0), Obstacle.at('sphere', 0.1, np.ones(3)),
            Clearance((LinkShape('panda_hand', np.ones((2, 3)), 0.1),)),
-           JointMotion.to_goal(np.zeros((3, 7)), np.ones(7), np.ones((3, 7))))
+           motion_to_goal(np.zeros((3, 7)), np.ones(7), np.ones((3, 7))))
 
 
 @pytest.fixture(scope='module')

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 import ruckig
 
 from osc_ros.compile.compiled import kernel
-from osc_ros.control.setpoint.motion import add_offset, AT_THE_EDGE, PIECES, put_drift
+from osc_ros.control.setpoint.motion import AT_THE_EDGE
+from osc_ros.control.setpoint.pieces import add_offset, Pieces, planned, put_state
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.dynamics.algebra.rotation import (
@@ -34,14 +35,12 @@ SMALLEST = 0.05  # least fraction of a limit for one axis, because the axis may 
 # [rad, m; and per s, s²].
 NEGLIGIBLE = np.array([[1e-9], [1e-8], [1e-7]])
 
-_POSITION, _VELOCITY = ruckig.ControlInterface.Position, ruckig.ControlInterface.Velocity
 # Buffers that every plan overwrites; only one thread plans.
-_STATE = np.zeros((4, 4)), np.zeros(6), np.zeros(6)
+_STATE = np.zeros((4, 4)), np.zeros(6), np.zeros(6), np.zeros((3, 6))
 _STATES = np.zeros((len(SAMPLES), 4, 4)), np.zeros((len(SAMPLES), 6)), np.zeros((len(SAMPLES), 6))
 _EQUAL = np.full(6, np.sqrt(1.0 / 3.0))
 _NO_SPEED = np.full(6, np.inf)
-_BY_NEED, _BOUNDS, _PARTS = np.zeros(6), np.zeros((3, 6)), np.zeros((6, 2, 9))
-_ruckig = ruckig.Ruckig(6)
+_BY_NEED, _BOUNDS = np.zeros(6), np.zeros((3, 6))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,41 +58,13 @@ class Drift:
 
     def at(self, time: float) -> Target:
         """The target at a time [s]."""
-        target = Target(np.empty((4, 4)), self.twist)
-        _put_drifted(self.pose, self.twist, time - self.since, target.pose)
-        return target
+        rates = self.twist.copy()
+        rates[:3] = self.pose[:3, :3].T @ rates[:3]
+        return composed(Target(self.pose), np.array([
+            (time - self.since) * rates, rates, 0.0 * rates]))
 
 
 Base: TypeAlias = PoseGoal | Path | Drift
-
-
-class Offset:
-    """
-    Offset (6,) of a target from a motion over time: rotation vector and displacement.
-
-    The jerk of each component is piecewise constant. After `end` the offset is constant. The
-    constructor takes a plan of Ruckig and the offset x (3, 6) at `start`, from `difference`.
-
-    Attributes
-    ----------
-    start, end : float [s]
-        On the clock of the motion.
-    pieces : (6, PIECES, 5)
-        Segments of each component: begin [s] after `start`, and position, velocity, acceleration
-        and jerk there.
-
-    """
-
-    def __init__(self, plan: ruckig.Trajectory, x: Array, start: float) -> None:
-        self.start, self.end = start, start + plan.duration
-        last = []
-        for parts, axis in zip(_PARTS, plan.profiles[0]):
-            brake = axis.brake
-            # Ruckig first brakes a component that starts beyond its limits
-            parts[0], parts[1] = [*brake.t, *axis.t], [*brake.j, *axis.j]
-            last.append((axis.p[-1], axis.v[-1], axis.a[-1]))
-        self.pieces: Array = np.empty((6, PIECES, 5))
-        _put_pieces(_PARTS, x, np.array(last), self.pieces)
 
 
 def difference(begin: Target, present: Target) -> Array:
@@ -113,19 +84,19 @@ def difference(begin: Target, present: Target) -> Array:
 
 def composed(base: Target, x: Array) -> Target:
     """Return base ⊕ offset; the offset (3, 6) has the rows and columns of `difference`."""
-    pieces = np.zeros((6, 1, 5))
-    pieces[:, 0, 1:4] = x.T
     found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-    _put_composed(base.pose, base.twist, base.acceleration, pieces, found.pose, found.twist,
+    _put_composed(base.pose, base.twist, base.acceleration, x, found.pose, found.twist,
                   found.acceleration)
     return found
 
 
 def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, now: float,
                    duration: float = 0.0, goal: Target | None = None,
-                   speed: Array | None = None) -> tuple[Offset | None, float]:
+                   speed: Array | None = None) -> tuple[Pieces | None, float]:
     """
     Plan the offset with which a target joins a motion; return it, and its ratio to the limits.
+
+    The offset (6,) is a rotation vector and a displacement, as those of `difference`.
 
     The jerk is bounded (Ruckig: Berscheid and Kröger, RSS 2021). Every plan is compared with the
     limits of the whole target; if it exceeds them, a slower plan is tried. The result is the plan
@@ -153,58 +124,45 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
         of the others only the velocity goes to zero. By default all components go to zero.
 
     """
-    end = np.zeros((2, 6))
+    end, synchronization = np.zeros((3, 6)), ruckig.Synchronization.Phase
     if goal is not None:
-        for row, vector in zip(end, (goal.twist, goal.acceleration)):
+        for row, vector in zip(end[1:], (goal.twist, goal.acceleration)):
             row[:3], row[3:] = goal.pose[:3, :3].T @ vector[:3], vector[3:]
-    ask = ruckig.InputParameter(6)
-    ask.current_position, ask.current_velocity, ask.current_acceleration = x.tolist()
-    ask.target_velocity, ask.target_acceleration = end.tolist()
-    ask.synchronization = ruckig.Synchronization.Phase
-    if duration > 0.0:
-        ask.minimum_duration = float(duration)
     if speed is None:
         speed = _NO_SPEED
     else:
-        ask.per_dof_control_interface = [_POSITION if np.isfinite(s) else _VELOCITY for s in speed]
-        ask.synchronization = ruckig.Synchronization.No
-    _shares_by_need(x, end, speed, limits.speed, limits.acceleration, limits.jerk, _BY_NEED)
-    best: tuple[float, float, Offset] | None = None
+        end[0, np.isinf(speed)], synchronization = np.nan, ruckig.Synchronization.No
+    _shares_by_need(x, end[1:], speed, limits.speed, limits.acceleration, limits.jerk, _BY_NEED)
+    best: tuple[float, float, Pieces] | None = None
     is_moving = bool(x[1:].any())
     for slower in SLOWER:
         # from rest, plans with shares by need are shortest; after a change of direction,
         # plans with equal shares are
         for shares in (_BY_NEED, _EQUAL):
-            _bounds(shares, slower, end, speed, limits.speed, limits.acceleration, limits.jerk,
-                    _BOUNDS)
-            ask.max_velocity, ask.max_acceleration, ask.max_jerk = _BOUNDS.tolist()
-            plan = ruckig.Trajectory(6)
-            try:
-                if _ruckig.calculate(ask, plan) != ruckig.Result.Working:
-                    continue
-            except (ruckig.RuckigError, ValueError):  # ValueError: unnamed result code
+            _bounds(shares, slower, end[1:], speed, limits.speed, limits.acceleration,
+                    limits.jerk, _BOUNDS)
+            offset = planned(x, end, _BOUNDS, duration, synchronization)
+            if offset is None:
                 continue
-            offset = Offset(plan, x, now)
             share = max(_share(base, offset, limits, bounds, now), WITHIN)
-            if best is None or (share, offset.end) < best[:2]:
-                best = share, offset.end, offset
+            if best is None or (share, offset.duration) < best[:2]:
+                best = share, offset.duration, offset
             if best[0] == WITHIN and (shares is _EQUAL or not is_moving):
                 return best[2], best[0]
     return (None, 0.0) if best is None else (best[2], best[0])
 
 
-def _share(base: Base, offset: Offset, limits: TargetLimits, bounds: Array, now: float
-           ) -> float:
+def _share(base: Base, offset: Pieces, limits: TargetLimits, bounds: Array, now: float) -> float:
     """Largest ratio of the target's motion to a limit in the transition; ≥ 2 outside the box."""
-    times = (offset.end - now) * SAMPLES
+    times = offset.duration * SAMPLES
     if isinstance(base, Path):
         base.sample(now + times, *_STATES)
     else:  # the twist of the base is constant, so its state at one time is enough
         state = base.at(now)
         for array, value in zip(_STATES, (state.pose, state.twist, state.acceleration)):
             array[:] = value
-    return float(_largest_share(_STATES, offset.pieces, times, limits.speed, limits.acceleration,
-                                bounds, _STATE))
+    return float(_largest_share(_STATES, offset.times, offset.coefficients, times, limits.speed,
+                                limits.acceleration, bounds, _STATE))
 
 
 @kernel
@@ -260,34 +218,9 @@ def _bounds(shares, slower, end, speed, most_speed, most_acceleration, most_jerk
 
 
 @kernel
-def _put_pieces(parts, x, last, pieces):
-    """Write pieces (6, PIECES, 5): durations and jerks `parts` (6, 2, 9), integrated from x."""
-    for i in range(6):
-        begin, p, v, a, k = 0.0, x[0, i], x[1, i], x[2, i], 0
-        for m in range(9):
-            h, j = parts[i, 0, m], parts[i, 1, m]
-            if h > 0.0:
-                row = pieces[i, k]
-                row[0], row[1], row[2], row[3], row[4] = begin, p, v, a, j
-                p, v, a = p + h * (v + h * (0.5 * a + h / 6.0 * j)), v + h * (a + 0.5 * h * j), (
-                    a + h * j)
-                begin, k = begin + h, k + 1
-        for m in range(k, len(pieces[i])):
-            row = pieces[i, m]
-            row[0], row[1], row[2], row[3], row[4] = (
-                begin if m == k else np.inf, last[i, 0], last[i, 1], last[i, 2], 0.0)
-
-
-@kernel
-def _put_composed(pose, twist, acceleration, pieces, to_pose, to_twist, to_acceleration):
-    """Write the state of base ⊕ offset (6, k, 5) at the offset's start."""
-    add_offset(pose, twist, acceleration, pieces, 0.0, to_pose, to_twist, to_acceleration)
-
-
-@kernel
-def _put_drifted(pose, twist, time, out):
-    """Write the pose (4, 4) reached from a pose by a constant twist in a time [s]."""
-    put_drift(pose, twist, time, out)
+def _put_composed(pose, twist, acceleration, x, to_pose, to_twist, to_acceleration):
+    """Write base ⊕ offset x (3, 6)."""
+    add_offset(pose, twist, acceleration, x, to_pose, to_twist, to_acceleration)
 
 
 @kernel
@@ -310,7 +243,7 @@ def _put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x
 
 
 @kernel
-def _largest_share(states, pieces, times, speed, acceleration, bounds, state):
+def _largest_share(states, knots, coefficients, times, speed, acceleration, bounds, room):
     """
     Largest ratio of speed or acceleration to its limit, for the motion base ⊕ offset at `times`.
 
@@ -320,27 +253,28 @@ def _largest_share(states, pieces, times, speed, acceleration, bounds, state):
     ----------
     states : tuple of (k, 4, 4), (k, 6), (k, 6)
         Poses, twists and accelerations of the base at the k times.
-    pieces : (6, PIECES, 5)
-        See `Offset`.
+    knots, coefficients : (m,), (m - 1, 6, 6)
+        Pieces of the offset.
     times : (k,)
         Since the start of the offset [s].
     speed, acceleration : (2,)
         Limits of the angular and of the linear motion [rad/s, m/s], [rad/s², m/s²].
     bounds : (2, 3)
         Lower and upper corner of the accepted box [m].
-    state : tuple of (4, 4), (6,), (6,), overwritten
+    room : tuple of (4, 4), (6,), (6,), (3, 6), overwritten
         Memory.
 
     """
-    (poses, twists, accelerations), (to_pose, to_twist, to_acceleration), most = states, state, 0.0
+    (poses, twists, accelerations), most = states, 0.0
+    to_pose, to_twist, to_acceleration, x = room
     for k in range(len(times)):
-        add_offset(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,
-                   to_acceleration)
+        put_state(knots, coefficients, times[k], x)
+        add_offset(poses[k], twists[k], accelerations[k], x, to_pose, to_twist, to_acceleration)
         for i in range(3):
             if not (bounds[0, i] - AT_THE_EDGE <= to_pose[i, 3] <= bounds[1, i] + AT_THE_EDGE):
                 most = max(most, 2.0)
         for vector, limits in ((to_twist, speed), (to_acceleration, acceleration)):
             for part in range(2):
-                x, y, z = vector[3 * part], vector[3 * part + 1], vector[3 * part + 2]
-                most = max(most, np.sqrt(x * x + y * y + z * z) / limits[part])
+                x0, x1, x2 = vector[3 * part], vector[3 * part + 1], vector[3 * part + 2]
+                most = max(most, np.sqrt(x0 * x0 + x1 * x1 + x2 * x2) / limits[part])
     return most

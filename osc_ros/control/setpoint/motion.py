@@ -16,32 +16,23 @@ import numpy as np
 from osc_ros.compile.addresses import numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record_type import Slot, Table
-from osc_ros.control.setpoint.trajectory import put_segment
+from osc_ros.control.setpoint.pieces import add_offset, put_displaced, put_state
 from osc_ros.control.tasks.kind_table import guided_by_link
 from osc_ros.control.tasks.task_axes import axes_of
-from osc_ros.dynamics.algebra.rotation import (
-    body_acceleration,
-    body_rate,
-    exponential,
-    rotation_of,
-    rotation_vector,
-)
+from osc_ros.dynamics.algebra.rotation import exponential, rotation_of, rotation_vector
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
     at_most,
     compose,
-    cross,
     dot,
-    rotate,
     sub,
     transpose,
     unrotate,
     vector_at,
 )
-from osc_ros.dynamics.algebra.vectors import assign, interval_of
+from osc_ros.dynamics.algebra.vectors import assign
 
-PIECES = 12  # segments of constant jerk: 2 to brake into the limits, 7, 1 after the end, 2 spare
 AT_THE_EDGE = 1e-9  # tolerance for rounding at a face of the workspace box [m]
 # A longer step between two ticks counts as a pause of the clock, which delays the motion.
 LONGEST_STEP = 0.04  # [s]
@@ -79,9 +70,9 @@ PLAN = Table(
     Slot('rates', (2,), '1/s', 'rates at which rotation and translation come to rest'),
     Slot('since', (), 's', 'start of the motion, on its clock'),
     Slot('begin', (), 's', 'start of the offset on this clock; infinite: there is none'),
-    Slot('end', (), 's', 'end of the offset on this clock'),
-    Slot('pieces', (6, PIECES, 5), 's, and rad, m with derivatives', 'of each component of the '
-         'offset: start of each piece, position, velocity, acceleration and jerk there'),
+    Slot('piece_count', (), '', 'number k of the times of the offset, see `pieces.Pieces`', int),
+    Slot('piece_times_at', (), '', 'address of these times (k,)', int),
+    Slot('pieces_at', (), '', 'address of the coefficients of the offset (k - 1, 6, 6)', int),
     Slot('bounds', (2, 3), 'm', 'lowest and highest position of the target'),
     Slot('event', (), 's', 'end of this plan on this clock, at which Python goes on; infinite: '
          'none'),
@@ -116,119 +107,62 @@ STATE = Table(
     Slot('slow', (2,), '1, 1/s', '1 - rate at which the time of the path passes; its derivative'),
     Slot('speed', (), '', 'speed override in force, which multiplies this rate'),
     Slot('speed_slope', (), '1/s', 'time derivative of `speed`'),
-    Slot('wanted_speed', (), '', 'the speed override that is set'))
+    Slot('wanted_speed', (), '', 'the speed override that is set'),
+    room=(Slot('x', (3, 6), 'rad, m; and per s, s²', 'a displacement, see `pieces.add_offset`'),))
 
 plan_at, state_at = PLAN.at, STATE.at  # kernels take the functions
 
 
 @inlined
-def put_drift(pose, twist, time, out):
-    """Write the pose (4, 4) reached from a pose by a constant twist in a time [s]."""
-    R = compose(exponential((time * twist[0], time * twist[1], time * twist[2])),
-                rotation_of(pose))
-    for i in range(3):
-        out[i, 0], out[i, 1], out[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
-        out[i, 3] = pose[i, 3] + time * twist[3 + i]
-        out[3, i] = 0.0
-    out[3, 3] = 1.0
+def _put_pieces(count, times_at, coefficients_at, time, x):
+    """Write the state x (3, 6) of pieces at a time [s]; return the index of the piece."""
+    return put_state(numbers_at(times_at, count), view(
+        numbers_at(coefficients_at, 36 * (count - 1)), 0, (count - 1, 6, 6)), time, x)
 
 
 @inlined
-def _component_at(pieces, time):
-    """Position, velocity and acceleration at a time [s] of a component with pieces (k, 5)."""
-    k = 0
-    while k + 1 < len(pieces) and pieces[k + 1, 0] <= time:
-        k += 1
-    h, p, v, a, j = time - pieces[k, 0], pieces[k, 1], pieces[k, 2], pieces[k, 3], pieces[k, 4]
-    return (p + h * (v + h * (0.5 * a + h / 6.0 * j)), v + h * (a + 0.5 * h * j), a + h * j)
+def _put_way(plan, time, x):
+    """Write the way x (3, 6) of a constant or decaying twist in a time [s]."""
+    for part in range(2):
+        v, rate = vector_at(plan.twist, 3 * part), plan.rates[part]
+        if part == 0:
+            v = unrotate(rotation_of(plan.pose), v)
+        way, share, decay = time, 1.0, 0.0
+        if plan.kind != DRIFT:
+            share = np.exp(-rate * time)
+            way, decay = (1.0 - share) / rate, -rate * share
+        for i in range(3):
+            x[0, 3 * part + i], x[1, 3 * part + i] = way * v[i], share * v[i]
+            x[2, 3 * part + i] = decay * v[i]
 
 
 @inlined
-def add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acceleration):
+def _put_motion(plan, now, x, pose, twist, acceleration):
     """
-    Write the state of base ⊕ offset (6, k, 5) at a time [s] after the offset's start.
+    Write pose, twist, acceleration of motion ⊕ offset at a time on the motion's clock [s].
 
-    The output arrays may be those of the base.
-
-    """
-    x, dx, ddx = _component_at(pieces[0], time)
-    y, dy, ddy = _component_at(pieces[1], time)
-    z, dz, ddz = _component_at(pieces[2], time)
-    phi, rate = (x, y, z), (dx, dy, dz)
-    R = compose(rotation_of(pose), exponential(phi))
-    v = rotate(R, body_rate(phi, rate))
-    a = add(rotate(R, body_acceleration(phi, rate, (ddx, ddy, ddz))),
-            cross((twist[0], twist[1], twist[2]), v))
-    for i in range(3):
-        to_pose[i, 0], to_pose[i, 1], to_pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
-        to_pose[3, i] = 0.0
-        to_twist[i], to_acceleration[i] = twist[i] + v[i], acceleration[i] + a[i]
-        x, dx, ddx = _component_at(pieces[3 + i], time)
-        to_pose[i, 3] = pose[i, 3] + x
-        to_twist[3 + i] = twist[3 + i] + dx
-        to_acceleration[3 + i] = acceleration[3 + i] + ddx
-    to_pose[3, 3] = 1.0
-
-
-@inlined
-def _put_path(plan, now, pose, twist, acceleration):
-    """
-    Write pose, twist and acceleration of a path at a time [s].
-
-    A path that ends in motion is extrapolated until Python plans the next motion, see
+    Paths and offsets that end in motion are extrapolated until Python plans the next motion, see
     `_is_overdue`. A path that begins in motion is extrapolated backwards, because its plan may be
-    used a tick early.
+    used a tick early. x (3, 6) is memory.
 
     """
-    m = plan.knot_count
-    times = numbers_at(plan.times_at, m)
-    poses = view(numbers_at(plan.poses_at, 16 * m), 0, (m, 4, 4))
-    inside = min(max(now, times[0]), times[-1])
-    over = now - inside
-    if over >= -LONGEST_STEP:
-        coefficients = view(numbers_at(plan.coefficients_at, 36 * (m - 1)), 0, (m - 1, 6, 6))
-        k = interval_of(times, inside)
-        duration = times[k + 1] - times[k]
-        put_segment(poses[k], coefficients[k], (inside - times[k]) / duration, duration, pose,
-                    twist, acceleration)
-        if over != 0.0:
-            for i in range(6):
-                twist[i] += 0.5 * over * acceleration[i]
-            put_drift(pose, twist, over, pose)
-            for i in range(6):
-                twist[i] += 0.5 * over * acceleration[i]
+    knot, moves = plan.pose, plan.kind != HOLD
+    if plan.kind == PATH:
+        k = _put_pieces(plan.knot_count, plan.times_at, plan.coefficients_at, now, x)
+        moves = now - numbers_at(plan.times_at, 1)[0] >= -LONGEST_STEP
+        knot = view(numbers_at(plan.poses_at, 16 * plan.knot_count), 16 * k, (4, 4))
+    elif moves:
+        _put_way(plan, now - plan.since, x)
+    if moves:
+        put_displaced(knot, x, pose, twist, acceleration)
     else:
         for i in range(4):
-            assign(pose[i], poses[0, i])
-
-
-@inlined
-def _put_motion(plan, now, pose, twist, acceleration):
-    """Write pose, twist, acceleration of motion ⊕ offset at a time on the motion's clock [s]."""
-    kind = plan.kind
-    for i in range(6):
-        twist[i] = acceleration[i] = 0.0
-    if kind == PATH:
-        _put_path(plan, now, pose, twist, acceleration)
-    elif kind == DRIFT:
-        put_drift(plan.pose, plan.twist, now - plan.since, pose)
-        assign(twist, plan.twist)
-    elif kind in (COAST, FOLLOW):
-        for i in range(6):  # displacement so far
-            twist[i] = (1.0 - np.exp(-plan.rates[i // 3] * (now - plan.since))) / plan.rates[
-                i // 3] * plan.twist[i]
-        put_drift(plan.pose, twist, 1.0, pose)
+            assign(pose[i], knot[i])
         for i in range(6):
-            rate = plan.rates[i // 3]
-            twist[i] = np.exp(-rate * (now - plan.since)) * plan.twist[i]
-            acceleration[i] = -rate * twist[i]
-    else:
-        for i in range(4):
-            assign(pose[i], plan.pose[i])
+            twist[i] = acceleration[i] = 0.0
     if plan.begin < np.inf:
-        latest = plan.end + LONGEST_BACK  # extrapolate an offset up to here
-        add_offset(pose, twist, acceleration, plan.pieces, min(now, latest) - plan.begin,
-                   pose, twist, acceleration)
+        _put_pieces(plan.piece_count, plan.piece_times_at, plan.pieces_at, now - plan.begin, x)
+        add_offset(pose, twist, acceleration, x, pose, twist, acceleration)
         for i in range(3):
             position = pose[i, 3]
             pose[i, 3] = min(max(position, plan.bounds[0, i]), plan.bounds[1, i])
@@ -426,7 +360,7 @@ def put_target(plan, state, time, speed):
     if _went_back(plan, state, time, speed):
         state.went_back = state.is_open = True
     twist, acceleration = state.twist, state.acceleration
-    _put_motion(plan, time - state.late, state.pose, twist, acceleration)
+    _put_motion(plan, time - state.late, state.x, state.pose, twist, acceleration)
     assign(state.course, twist)
     if state.slow[0] != 0.0:
         put_slowed(state.slow, twist, acceleration)
@@ -545,14 +479,14 @@ def any_waits(m):
 
 
 @kernel
-def put_motion(plan, slow, now, pose, twist, acceleration):
+def put_motion(plan, slow, now, x, pose, twist, acceleration):
     """
     Write the target of a plan at a time on the clock of its motion [s], at full speed.
 
-    See `put_target`; `slow` (2,) is that of STATE.
+    See `put_target`; `slow` (2,) is that of STATE, x (3, 6) is memory.
 
     """
-    _put_motion(plan, now, pose, twist, acceleration)
+    _put_motion(plan, now, x, pose, twist, acceleration)
     put_slowed(slow, twist, acceleration)
 
 

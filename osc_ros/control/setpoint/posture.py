@@ -15,10 +15,11 @@ from osc_ros.compile.addresses import address_of, numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.safety.sample import continuous_joints
-from osc_ros.control.setpoint.joint_motion import joint_state, JointMotion, unit_hint
+from osc_ros.control.setpoint.joint_motion import motion_to_goal, unit_hint
 from osc_ros.control.setpoint.motion import advanced_rate, SLOWEST_STOP
+from osc_ros.control.setpoint.pieces import Pieces, put_state
 from osc_ros.dynamics.algebra.fade import smoothed
-from osc_ros.dynamics.algebra.vectors import assign, interval_of
+from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.setting import Group, setting
@@ -59,10 +60,13 @@ class Posture(Group, group='posture'):
 
 SET_POINT = Table(
     'PostureSetPoint',
-    Slot('now', ('n',), 'rad, m', 'the set-point of the last tick'),
+    Slot('state', (3, 'n'), 'rad, m; per s; per s²', 'the set-point of the last tick: position, '
+         'velocity, acceleration'),
+    *(Slot(name, ('n',), unit, f'{name} of the set-point', row=('state', i))
+      for i, (name, unit) in enumerate((
+          ('now', 'rad, m'), ('velocity', 'rad/s, m/s'), ('acceleration', 'rad/s², m/s²')))),
+    Slot('course', ('n',), 'rad/s, m/s', 'its velocity at full speed'),
     Slot('wraps', ('n',), '', 'whether a joint is continuous: it takes the shorter way', bool),
-    Slot('velocity', ('n',), 'rad/s, m/s', 'of the set-point'),
-    Slot('acceleration', ('n',), 'rad/s², m/s²', 'of the set-point'),
     Slot('wanted', ('n',), 'rad, m', 'the goal'),
     Slot('is_moving', (), '', 'whether a motion is in progress', bool),
     Slot('elapsed', (), 's', 'time on the clock of this motion'),
@@ -74,7 +78,7 @@ SET_POINT = Table(
          bool),
     Slot('waits', (), '', 'whether the motion pauses because a joint lags behind it', bool),
     Slot('leash', ('n',), 'rad, m', 'lag of a joint at which it pauses; 0: it does not pause'),
-    Slot('time_count', (), '', 'number of times of the motion, see `joint_motion.JointMotion`',
+    Slot('time_count', (), '', 'number of times of the motion, see `pieces.Pieces`',
          int),
     Slot('times_at', (), '', 'address of these times', int),
     Slot('coefficients_at', (), '', 'address of the coefficients', int))
@@ -147,17 +151,10 @@ def advance_posture(posture, q, dt, speed):
         posture.pace, posture.pace_slope, posture.waits = speed, 0.0, False
     if not posture.is_moving or dt <= 0.0:
         return
-    m, lags = posture.time_count, False
-    times = numbers_at(posture.times_at, m)
-    coefficients = view(numbers_at(posture.coefficients_at, 6 * len(q) * (m - 1)), 0,
-                        (m - 1, len(q), 6))
-    time = min(posture.elapsed, times[-1])
-    k = interval_of(times, time)
-    duration = times[k + 1] - times[k]
+    lags = False
     for i in range(len(q)):
         away, leash = lag_of(q[i], posture.now[i], posture.wraps[i]), posture.leash[i]
-        _, rate, _ = joint_state(coefficients[k, i], (time - times[k]) / duration, duration)
-        lags = lags or leash > 0.0 and np.abs(away) > leash and away * rate > 0.0
+        lags = lags or leash > 0.0 and np.abs(away) > leash and away * posture.course[i] > 0.0
     before, wanted, settling = posture.pace, speed, posture.calm
     waits = lags or posture.waits and before < speed  # until the pace is back
     if waits:
@@ -169,14 +166,16 @@ def advance_posture(posture, q, dt, speed):
     pace, slope = advanced_rate(before, posture.pace_slope, wanted, dt, settling)
     posture.pace, posture.pace_slope, posture.waits = pace, slope, waits
     posture.elapsed += 0.5 * (before + pace) * dt
+    m = posture.time_count
+    times = numbers_at(posture.times_at, m)
     time = min(posture.elapsed, times[-1])
-    k = interval_of(times, time)
-    duration = times[k + 1] - times[k]
+    put_state(times, view(numbers_at(posture.coefficients_at, 6 * len(q) * (m - 1)), 0,
+                          (m - 1, len(q), 6)), time, posture.state)
     for i in range(len(q)):
-        posture.now[i], rate, bend = joint_state(
-            coefficients[k, i], (time - times[k]) / duration, duration)
+        rate = posture.velocity[i]
+        posture.course[i] = rate
         posture.velocity[i] = pace * rate
-        posture.acceleration[i] = pace * pace * bend + slope * rate
+        posture.acceleration[i] = pace * pace * posture.acceleration[i] + slope * rate
     if time == times[-1]:
         posture.is_moving = False
         assign(posture.now, posture.wanted)
@@ -195,7 +194,7 @@ class PostureSetPoint:
 
     def __init__(self, robot: Robot, q: Array) -> None:
         self.record = at = SET_POINT.new(n=robot.n)
-        self.motion: JointMotion | None = None
+        self.motion: Pieces | None = None
         self._next_pace: float | None = None  # pace from the next `follow` on
         at.wraps[:], at.calm = continuous_joints(robot), PAUSING
         at.pace = at.speed_override = 1.0
@@ -214,8 +213,7 @@ class PostureSetPoint:
     @property
     def state(self) -> Array:
         """Position, velocity and acceleration (3, n) of the set-point at the last tick."""
-        at = self.record
-        return np.array([at.now, at.velocity, at.acceleration])
+        return np.array(self.record.state)
 
     @property
     def full_speed_state(self) -> Array:
@@ -274,7 +272,7 @@ class PostureSetPoint:
     def hold(self, q: Array) -> None:
         """Set both the goal and the set-point to q (n,), at rest."""
         at = self.record
-        at.wanted[:], at.now[:], at.velocity[:], at.acceleration[:] = q, q, 0.0, 0.0
+        at.wanted[:], at.state[:], at.now[:] = q, 0.0, q
         at.is_moving = False
 
     def start_from(self, q: Array, qd: Array, bounds: Array) -> None:
@@ -294,10 +292,10 @@ class PostureSetPoint:
         self.record.leash[:], self.record.calm = leash, CALM * ramp
 
     def stop(self, bounds: Array) -> None:
-        """Stop within `bounds` (3, n), see `JointMotion.to_goal`, whatever the speed override."""
+        """Stop within `bounds` (3, n), see `motion_to_goal`, whatever the speed override."""
         self._next_pace, rate = None, max(float(self.record.pace), SLOWEST_STOP)
         bounds = bounds / np.array([[1.0], [rate ** 2], [rate ** 3]])
-        self.follow(JointMotion.to_goal(self.full_speed_state, None, bounds))
+        self.follow(motion_to_goal(self.full_speed_state, None, bounds))
         self.record.stops = True
 
     @property
@@ -305,16 +303,17 @@ class PostureSetPoint:
         """1 for continuous joints, whose set-point takes the shorter way (n,)."""
         return np.asarray(self.record.wraps)
 
-    def follow(self, motion: JointMotion, goal: Array | None = None) -> None:
+    def follow(self, motion: Pieces, goal: Array | None = None) -> None:
         """Begin a motion to a goal (n,), which starts at the state of the last tick."""
         at = self.record
         at.wanted[:] = motion.end if goal is None else goal
         at.is_moving, at.elapsed, at.stops = True, 0.0, False
+        at.course[:] = motion.at(0.0)[1]
         if self._next_pace is not None:
             at.pace, at.pace_slope, self._next_pace = self._next_pace, 0.0, None
         self.use_motion(motion)
 
-    def use_motion(self, motion: JointMotion | None) -> None:
+    def use_motion(self, motion: Pieces | None) -> None:
         """
         Own a motion, and write the addresses of its segments to the record.
 

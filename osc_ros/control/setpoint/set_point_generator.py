@@ -35,8 +35,9 @@ from osc_ros.control.setpoint.motion import (
     SLOWEST_STOP,
     STATE,
 )
+from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.stamps import OLDEST
-from osc_ros.control.setpoint.trajectory import Path, PoseGoal
+from osc_ros.control.setpoint.trajectory import AT_REST, Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.errors import InputError
@@ -52,7 +53,9 @@ FORESIGHT = 1000.0  # ignore a face of the box that a twist would reach later th
 
 AT_RATE = np.zeros(2)  # `slow` of a target whose time is not slowed
 _NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
-_NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))  # placeholders without a path
+# placeholders without a path, and without an offset
+_NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))
+_NO_OFFSET = Pieces(np.array([0.0, 1.0]), np.zeros((1, 6, 6)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,20 +188,24 @@ class SetPointGenerator:
     def motions(self) -> tuple[Any, ...]:
         """Motions and flags: the part of the state that is not in the records."""
         return (self._motion, self._base, tuple(self._pending), self._posed, self.clamped,
-                self._rejoins)
+                self._rejoins, self._offset)
 
     @motions.setter
     def motions(self, motions: tuple[Any, ...]) -> None:
-        self._motion, self._base, pending, self._posed, self.clamped, self._rejoins = motions
+        (self._motion, base, pending, self._posed, self.clamped, self._rejoins,
+         offset) = motions
         self._pending = list(pending)
-        self._use_knots(self._base)
+        self._use(base, offset)
 
-    def _use_knots(self, base: Base) -> None:
-        """Write to the plan the addresses of a path's times, poses and coefficients."""
+    def _use(self, base: Base, offset: Pieces) -> None:
+        """Own a motion and an offset, and write the addresses of their pieces to the plan."""
+        if not isinstance(offset, Pieces) or offset.coefficients.shape[1] != len(AT_REST):
+            raise InputError('the offset of a target must be pieces of 6 coordinates')
+        self._base, self._offset, plan = base, offset, self.records[0]
         knots = (base.times, base.poses, base.coefficients) if isinstance(base, Path) else _NO_PATH
-        plan, _ = self.records
-        plan.knot_count = len(knots[0])
+        plan.knot_count, plan.piece_count = len(knots[0]), len(offset.times)
         plan.times_at, plan.poses_at, plan.coefficients_at = map(address_of, knots)
+        plan.piece_times_at, plan.pieces_at = map(address_of, (offset.times, offset.coefficients))
 
     @property
     def addresses(self) -> tuple[int, ...]:
@@ -471,9 +478,8 @@ class SetPointGenerator:
     def _settle(self, base: Base, until: float = np.inf) -> None:
         """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
         plan = self.records[0]
-        self._base = base
         plan.begin, plan.event = np.inf, until
-        self._use_knots(base)
+        self._use(base, _NO_OFFSET)
         if isinstance(base, Path):
             plan.kind = PATH
             return
@@ -567,7 +573,8 @@ class SetPointGenerator:
 
     def _sample(self, now: float, slow: Array = AT_RATE) -> Target:
         found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        put_motion(self.records[0], slow, now, found.pose, found.twist, found.acceleration)
+        put_motion(self.records[0], slow, now, np.empty((3, 6)), found.pose, found.twist,
+                   found.acceleration)
         return found
 
     # plans
@@ -620,8 +627,9 @@ class SetPointGenerator:
             return self._join(base, present, limits, now, duration)
         if offset is None:
             raise InputError(f'no motion was found for an offset of {x.tolist()}')
-        plan.begin, plan.end, plan.pieces[:] = offset.start, offset.end, offset.pieces
-        plan.event = min(offset.end, base.times[-1] if isinstance(base, Path) else np.inf)
+        self._use(base, offset)
+        plan.begin, plan.event = now, min(
+            now + offset.duration, base.times[-1] if isinstance(base, Path) else np.inf)
         return share
 
 

@@ -10,28 +10,33 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import CubicSpline
 from scipy.spatial.transform import Rotation, RotationSpline
 
-from osc_ros.compile.compiled import inlined, kernel, released
+from osc_ros.compile.compiled import kernel, released
+from osc_ros.control.setpoint.pieces import (
+    neighbours,
+    OVERLAP,
+    PART,
+    put_displaced,
+    put_piece,
+    put_quintic,
+    SAMPLES,
+    spline_rates,
+)
 from osc_ros.control.tasks.task import Target
 from osc_ros.dynamics.algebra.rotation import (
     body_acceleration,
-    body_rate,
-    exponential,
     rotation_of,
     rotation_vector,
     solved_rate,
 )
-from osc_ros.dynamics.algebra.spatial import compose, rotate, transpose, unrotate
-from osc_ros.dynamics.algebra.vectors import interval_of
+from osc_ros.dynamics.algebra.spatial import compose, transpose, unrotate
 from osc_ros.errors import InputError
 from osc_ros.model.validation import why_not_rigid
 
 Array = NDArray[np.float64]
 
 RIGID_TOLERANCE = 1e-6  # largest entry of R Rᵀ - 1; products of rotations drift by far less
-PIECE, OVERLAP = 512, 28  # knots of a spline solved together; additional knots on each side
 AT_REST = np.zeros(6)
 # attributes of a path of m knots and k points, from which it is rebuilt bit for bit
 KNOTS: dict[str, tuple[str | int, ...]] = {
@@ -141,7 +146,8 @@ class Path:
         self.peaks, self.extent = np.zeros((2, 2)), np.array([[np.inf] * 3, [-np.inf] * 3])
         self.peak_times, self.extent_times = np.zeros((2, 2)), np.zeros((2, 3))
         _peaks(self.times, self.poses, self.coefficients, (self.peaks, self.peak_times),
-               (self.extent, self.extent_times), (np.empty((4, 4)), np.empty(6), np.empty(6)))
+               (self.extent, self.extent_times),
+               (np.empty((4, 4)), np.empty((2, 6)), np.empty((3, 6))))
 
     @classmethod
     def of_knots(cls, **given: Array) -> Path:
@@ -170,9 +176,13 @@ class Path:
 
     def with_ends(self, first: Array | None, last: Array | None) -> Path:
         """Return this path of splines with other `ends`, see the parameters of the class."""
-        rates, m = (self.twists.copy(), self.accelerations.copy()), len(self.times)
-        for rows in ((0, min(OVERLAP, m)), (max(m - OVERLAP, 0), m)):
-            _put_spline_rates(self.times, self.poses, (first, last), rows, rates)
+        rates, m, n = (self.twists.copy(), self.accelerations.copy()), len(self.times), 2 * OVERLAP
+        for own, changed in ((slice(0, n), slice(0, OVERLAP)),
+                             (slice(max(m - n, 0), m), slice(-OVERLAP, None))):
+            found = _spline_rates(self.times[own], self.poses[own], (
+                first if own.start == 0 else None, last if own.stop >= m else None))
+            for of_all, one in zip(rates, found):
+                of_all[own][changed] = one[changed]
         path = Path(self.times, self.poses, *rates)
         path.points = self.points
         return path
@@ -184,16 +194,16 @@ class Path:
         `poses` (k, 4, 4), `twists` and `accelerations` (k, 6) are written.
 
         """
-        _samples(self.times, self.poses, self.coefficients, times, poses, twists, accelerations)
+        _samples(self.times, self.poses, self.coefficients, times, poses, twists, accelerations,
+                 np.empty((3, 6)))
 
     def at(self, time: float) -> Target:
         """The target at a time [s]; at rest before the first knot and after the last."""
         if not self._start <= time <= self._end:
             return Target(self.poses[0 if time < self._start else -1])
-        target = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        _sample(self.times, self.poses, self.coefficients, time, target.pose, target.twist,
-                target.acceleration)
-        return target
+        found = np.empty((1, 4, 4)), np.empty((1, 6)), np.empty((1, 6))
+        self.sample(np.array([time]), *found)
+        return Target(*(one[0] for one in found))
 
 
 class Schedule:
@@ -304,42 +314,27 @@ def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | 
     """
     Twists and accelerations (m, 6) of cubic splines through the poses; for `ends` see `Path`.
 
-    The splines are solved in pieces, because scipy holds the GIL during a solve.
+    The splines are solved in parts, because scipy holds the GIL during a solve.
 
     """
     m = len(times)
     rates = np.zeros((m, 6)), np.zeros((m, 6))
-    for first in range(0, m, PIECE):
-        _put_spline_rates(times, poses, ends, (first, min(first + PIECE, m)), rates)
-    return rates
-
-
-def _put_spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | None],
-                      rows: tuple[int, int], rates: tuple[Array, Array]) -> None:
-    """
-    Write the rows `rows` [first, last) of `_spline_rates`.
-
-    The effect of a knot decays as 0.27ʲ over j knots, so with OVERLAP additional knots on both
-    sides these rows equal those of the whole spline, up to rounding.
-
-    """
-    (first, last), m = rows, len(times)
-    own = slice(max(first - OVERLAP, 0), min(last + OVERLAP, m))
-    inner = slice(first - own.start, last - own.start)
-    R, t = poses[own, :3, :3], times[own]
-    at_ends = [end if is_end else AT_REST
-               for end, is_end in zip(ends, (own.start == 0, own.stop == m))]
     # boundary condition: the given velocity, or zero acceleration
-    conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in at_ends]
-    linear = CubicSpline(t, poses[own, :3, 3], bc_type=conditions)
-    turning = RotationSpline(t, Rotation.from_matrix(R))
-    for found, order in zip(rates, (1, 2)):
-        found[first:last, :3] = np.einsum('kij,kj->ki', R, turning(t, order))[inner]
-        found[first:last, 3:] = linear(t, order)[inner]
+    conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in ends]
+    for of_all, linear in zip(rates, spline_rates(times, poses[:, :3, 3], conditions)):
+        of_all[:, 3:] = linear
+    for first in range(0, m, PART):
+        own, inner = neighbours(first, min(first + PART, m), m)
+        R = poses[own, :3, :3]
+        turning = RotationSpline(times[own], Rotation.from_matrix(R))
+        for of_all, order in zip(rates, (1, 2)):
+            of_all[first:first + PART, :3] = np.einsum(
+                'kij,kj->ki', R, turning(times[own], order))[inner]
     twists, accelerations = rates
-    for k, row, end in ((0, first, ends[0]), (m - 1, last - 1, ends[1])):
-        if row == k and end is not None:
+    for k, end in ((0, ends[0]), (m - 1, ends[1])):
+        if end is not None:
             twists[k], accelerations[k, :3] = end, 0.0
+    return rates
 
 
 @released
@@ -388,87 +383,39 @@ def _quintics(times, poses, twists, accelerations, coefficients):
                      h * h * accelerations[k, 3 + i], h * h * accelerations[n, 3 + i])
 
 
-@inlined
-def put_quintic(c, end, v0, v1, a0, a1):
-    """Write the quintic (6,) from 0 at s = 0 to `end` at s = 1, with end derivatives v and a."""
-    c[0], c[1], c[2] = 0.0, v0, 0.5 * a0
-    c[3] = 10.0 * end - 6.0 * v0 - 4.0 * v1 - 1.5 * a0 + 0.5 * a1
-    c[4] = -15.0 * end + 8.0 * v0 + 7.0 * v1 + 1.5 * a0 - a1
-    c[5] = 6.0 * end - 3.0 * v0 - 3.0 * v1 - 0.5 * a0 + 0.5 * a1
-
-
-@inlined
-def polynomial(c, s):
-    """Value, first and second derivative with respect to s."""
-    return (s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5])))),
-            c[1] + s * (2.0 * c[2] + s * (3.0 * c[3] + s * (4.0 * c[4] + s * 5.0 * c[5]))),
-            2.0 * c[2] + s * (6.0 * c[3] + s * (12.0 * c[4] + s * 20.0 * c[5])))
-
-
-@inlined
-def put_segment(knot, coefficients, s, duration, pose, twist, acceleration):
-    """Write the motion at s in [0, 1] of a segment of `duration` [s]."""
-    R0 = rotation_of(knot)
-    x, dx, ddx = polynomial(coefficients[0], s)
-    y, dy, ddy = polynomial(coefficients[1], s)
-    z, dz, ddz = polynomial(coefficients[2], s)
-    once, twice = 1.0 / duration, 1.0 / (duration * duration)
-    phi = (x, y, z)
-    rate = (once * dx, once * dy, once * dz)
-    R = compose(R0, exponential(phi))
-    omega = rotate(R, body_rate(phi, rate))
-    alpha = rotate(R, body_acceleration(phi, rate, (twice * ddx, twice * ddy, twice * ddz)))
-    for i in range(3):
-        value, first, second = polynomial(coefficients[3 + i], s)
-        pose[i, 0], pose[i, 1], pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
-        pose[i, 3] = knot[i, 3] + value
-        pose[3, i] = 0.0
-        twist[i], twist[3 + i] = omega[i], once * first
-        acceleration[i], acceleration[3 + i] = alpha[i], twice * second
-    pose[3, 3] = 1.0
-
-
 @kernel
-def _sample(times, poses, coefficients, time, pose, twist, acceleration):
-    """Write the motion at a time [s] between the first and the last knot."""
-    k = interval_of(times, time)
-    duration = times[k + 1] - times[k]
-    put_segment(poses[k], coefficients[k], (time - times[k]) / duration, duration, pose, twist,
-                acceleration)
-
-
-@kernel
-def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations):
-    """Write the motion at ascending times [s]; at rest before and after the path."""
+def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations, x):
+    """Write the motion at ascending times [s]; at rest before and after the path; x is memory."""
     k, last = 0, len(times) - 2
     for m in range(len(wanted)):
         time = wanted[m]
         while k < last and times[k + 1] <= time:
             k += 1
         duration = times[k + 1] - times[k]
-        put_segment(poses[k], coefficients[k], min(max((time - times[k]) / duration, 0.0), 1.0),
-                    duration, to_poses[m], twists[m], accelerations[m])
+        put_piece(coefficients[k], min(max((time - times[k]) / duration, 0.0), 1.0), duration, x)
+        put_displaced(poses[k], x, to_poses[m], twists[m], accelerations[m])
         if not times[0] <= time <= times[last + 1]:
             for i in range(6):
                 twists[m, i] = accelerations[m, i] = 0.0
 
 
 @released
-def _peaks(times, poses, coefficients, of_motion, of_position, state):
-    """Write `peaks` and `extent` of a `Path`, and their times; `state` is memory for a target."""
+def _peaks(times, poses, coefficients, of_motion, of_position, room):
+    """Write `peaks` and `extent` of a `Path`, and their times; `room` is memory for a target."""
+    pose, rates, x = room
     (peaks, peak_times), (extent, extent_times) = of_motion, of_position
-    pose, twist, acceleration = state
     for k in range(len(times) - 1):
         duration = times[k + 1] - times[k]
-        for j in range(9):
-            put_segment(poses[k], coefficients[k], j / 8.0, duration, pose, twist, acceleration)
-            time = times[k] + j / 8.0 * duration
+        for j in range(SAMPLES):
+            s = j / (SAMPLES - 1.0)
+            put_piece(coefficients[k], s, duration, x)
+            put_displaced(poses[k], x, pose, rates[0], rates[1])
+            time = times[k] + s * duration
             for row in range(2):
                 for part in range(2):
                     square = 0.0
                     for i in range(3 * part, 3 * part + 3):
-                        x = twist[i] if row == 0 else acceleration[i]
-                        square += x * x
+                        square += rates[row, i] * rates[row, i]
                     if not np.sqrt(square) <= peaks[row, part]:
                         peaks[row, part], peak_times[row, part] = np.sqrt(square), time
             for i in range(3):

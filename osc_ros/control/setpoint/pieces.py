@@ -1,0 +1,365 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Motions over time by pieces of polynomials, which all motions of targets and joints are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+import ruckig
+from scipy.interpolate import CubicSpline
+
+from osc_ros.compile.compiled import inlined, kernel, released
+from osc_ros.dynamics.algebra.rotation import (
+    body_acceleration,
+    body_rate,
+    exponential,
+    rotation_of,
+)
+from osc_ros.dynamics.algebra.spatial import add, compose, cross, rotate
+from osc_ros.dynamics.algebra.vectors import interval_of
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+PART, OVERLAP = 512, 28  # knots of a spline solved together; additional knots on each side
+SHORTEST = 1e-7  # shorter pieces of a plan are left out [s]
+SAMPLES = 9  # samples of each piece at which a motion is checked
+
+
+class Pieces:
+    """
+    A motion of d coordinates by polynomials of degree five, with bounded acceleration or smoother.
+
+    InputError if the shapes do not fit.
+
+    Attributes
+    ----------
+    times : (m,)
+        Begin of each piece, and end of the last one, after the start of the motion [s].
+    coefficients : (m - 1, d, 6)
+        Positions in powers of the share of the piece's duration that has passed, 0 to 1.
+
+    """
+
+    def __init__(self, times: Array, coefficients: Array) -> None:
+        m = len(times)
+        if not (m >= 2 and times.dtype == coefficients.dtype == float and times.ndim == 1
+                and coefficients.ndim == 3 and coefficients.shape[::2] == (m - 1, 6)
+                and times.flags.carray and coefficients.flags.carray):
+            raise InputError(f'pieces: times of shape {times.shape} and coefficients of '
+                             f'shape {coefficients.shape}: give numbers of shapes (m,) '
+                             'and (m - 1, d, 6)')
+        self.times, self.coefficients = times, coefficients
+
+    @classmethod
+    def between(cls, times: Array, q: Array, v: Array, a: Array) -> Pieces:
+        """Return the quintics between positions, velocities and accelerations (m, d) at times."""
+        coefficients = np.empty((len(times) - 1, q.shape[1], 6))
+        _put_quintics(times, q, v, a, coefficients)
+        return cls(times, coefficients)
+
+    @property
+    def end(self) -> Array:
+        """Positions (d,) at the end."""
+        return np.asarray(self.coefficients[-1].sum(axis=1))
+
+    @property
+    def duration(self) -> float:
+        """Duration [s]."""
+        return float(self.times[-1])
+
+    def at(self, time: float) -> Array:
+        """Position, velocity and acceleration (3, d) at a time after the start [s]."""
+        found = np.empty((3, self.coefficients.shape[1]))
+        _put_state(self.times, self.coefficients, min(max(time, 0.0), self.duration), found)
+        return found
+
+    def samples(self) -> tuple[Array, Array]:
+        """Times (k,) [s] at SAMPLES points of each piece, and the states (k, 3, d) there."""
+        m, d, _ = self.coefficients.shape
+        times, states = np.empty(m * SAMPLES), np.empty((m * SAMPLES, 3, d))
+        _put_samples(self.times, self.coefficients, times, states)
+        return times, states
+
+    @property
+    def extremes(self) -> Array:
+        """Least and largest position (2, d) of each coordinate at the samples."""
+        return _together([_extremes(self.coefficients[:1]), self.later_extremes])
+
+    @cached_property
+    def later_extremes(self) -> Array:
+        """Extremes after the first piece, which `begin_at` changes: slow for a long motion."""
+        none = np.outer([np.inf, -np.inf], np.ones(self.coefficients.shape[1]))
+        return _together([none, *(_extremes(self.coefficients[k:k + PART])
+                                  for k in range(1, len(self.coefficients), PART))])
+
+    def parts(self) -> Iterator[Pieces]:
+        """Yield the motion in parts of PART pieces, on the same memory."""
+        for k in range(0, len(self.coefficients), PART):
+            yield Pieces(self.times[k:k + PART + 1], self.coefficients[k:k + PART])
+
+    def begin_at(self, state: Array) -> Pieces:
+        """Begin at another state (3, d): change the first piece, C² as before; return it."""
+        q, v, a = np.stack([state, self.at(float(self.times[1]))], axis=1)
+        _put_quintics(self.times[:2], q, v, a, self.coefficients[:1])
+        return Pieces(self.times[:2], self.coefficients[:1])
+
+
+_ruckig = lru_cache(ruckig.Ruckig)  # only one thread plans
+
+
+def planned(start: Array, end: Array, bounds: Array, duration: float = 0.0,
+            synchronization: ruckig.Synchronization = ruckig.Synchronization.Time
+            ) -> Pieces | None:
+    """
+    Return the quickest motion within bounds, of at least a duration [s]; None if Ruckig has none.
+
+    Parameters
+    ----------
+    start, end : (3, d)
+        Position, velocity and acceleration. NaN for the last position: it does not matter.
+    bounds : (3, d)
+        Largest velocity, acceleration and jerk.
+
+    """
+    d, is_free = start.shape[1], np.isnan(end[0])
+    ask, plan = ruckig.InputParameter(d), ruckig.Trajectory(d)
+    ask.current_position, ask.current_velocity, ask.current_acceleration = start.tolist()
+    ask.target_velocity, ask.target_acceleration = end[1:].tolist()
+    ask.max_velocity, ask.max_acceleration, ask.max_jerk = bounds.tolist()
+    ask.synchronization = synchronization
+    if not is_free.any():
+        ask.target_position = end[0].tolist()
+    else:
+        ask.target_position = np.where(is_free, 0.0, end[0]).tolist()
+        ask.synchronization = ruckig.Synchronization.No
+        ask.per_dof_control_interface = [
+            ruckig.ControlInterface.Velocity if free else ruckig.ControlInterface.Position
+            for free in is_free.tolist()]
+    if duration > 0.0:
+        ask.minimum_duration = float(duration)
+    try:
+        if _ruckig(d).calculate(ask, plan) != ruckig.Result.Working:
+            return None
+    except (ruckig.RuckigError, ValueError):  # ValueError: unnamed result code
+        return None
+    parts = np.array([[(*axis.brake.t, *axis.t), (*axis.brake.j, *axis.j)]
+                      for axis in plan.profiles[0]])
+    times, coefficients = np.empty(9 * d + 2), np.zeros((9 * d + 1, d, 6))
+    m = _put_cubics(parts, start, end[0], float(plan.duration), times, coefficients)
+    return Pieces(times[:m], coefficients[:m - 1])
+
+
+def _together(extremes: list[Array]) -> Array:
+    least, most = np.moveaxis(np.array(extremes), 1, 0)
+    return np.array([least.min(axis=0), most.max(axis=0)])
+
+
+def _extremes(coefficients: Array) -> Array:
+    found = np.empty((2, coefficients.shape[1]))
+    _put_extremes(coefficients, found)
+    return found
+
+
+def spline_rates(times: Array, rows: Array, ends: Any) -> tuple[Array, Array]:
+    """
+    First and second derivatives (m, d) at the knots of cubic splines; `ends` as for CubicSpline.
+
+    They are solved in parts, because scipy holds the GIL; see `neighbours`.
+
+    """
+    m, found = len(times), (np.empty(rows.shape), np.empty(rows.shape))
+    inside = 2, np.zeros(rows.shape[1])
+    for first in range(0, m, PART):
+        own, inner = neighbours(first, min(first + PART, m), m)
+        spline = CubicSpline(times[own], rows[own], bc_type=(
+            ends[0] if own.start == 0 else inside, ends[1] if own.stop == m else inside))
+        for order, rates in enumerate(found, 1):
+            rates[first:first + PART] = spline(times[own], order)[inner]
+    return found
+
+
+def neighbours(first: int, last: int, m: int) -> tuple[slice, slice]:
+    """
+    Knots of a spline through m points to solve for those from `first` to `last`; these among them.
+
+    The effect of a knot decays as 0.27ʲ over j knots, so with OVERLAP additional knots on both
+    sides these results equal those of the whole spline, up to rounding.
+
+    """
+    own = slice(max(first - OVERLAP, 0), min(last + OVERLAP, m))
+    return own, slice(first - own.start, last - own.start)
+
+
+@kernel
+def _put_cubics(parts, start, goal, total, times, coefficients):
+    """
+    Write a plan of Ruckig: times, and coefficients of cubics; return the number of times.
+
+    `parts` (d, 2, 9) are durations and jerks of each coordinate, `start` (3, d) is its state,
+    `goal` (d,) its last position, NaN if free, and `total` the duration [s]. A piece ends where
+    the jerk of any coordinate changes.
+
+    """
+    m = 0
+    for i in range(len(parts)):
+        begin = 0.0
+        for k in range(9):
+            begin += parts[i, 0, k]
+            if SHORTEST < begin < total - SHORTEST:
+                place = m
+                while place > 0 and times[place - 1] > begin:
+                    times[place] = times[place - 1]
+                    place -= 1
+                times[place] = begin
+                m += 1
+    count, last = 1, 0.0
+    for k in range(m):  # leave out times that are equal to the one before
+        begin = times[k]
+        if begin - last > SHORTEST:
+            times[count - 1] = last
+            last = begin
+            count += 1
+    times[count - 1], times[count] = last, max(total, SHORTEST)
+    for i in range(len(parts)):
+        p, v, a, begin, k = start[0, i], start[1, i], start[2, i], 0.0, 0
+        end = parts[i, 0, 0]
+        for s in range(count):
+            middle = 0.5 * (times[s] + times[s + 1])
+            while k < 8 and end <= middle:  # go on to the part in which this piece lies
+                h, j = end - begin, parts[i, 1, k]
+                p, v, a = p + h * (v + h * (0.5 * a + h / 6.0 * j)), v + h * (a + 0.5 * h * j), (
+                    a + h * j)
+                k += 1
+                begin, end = end, end + parts[i, 0, k]
+            h, d, j = times[s] - begin, times[s + 1] - times[s], parts[i, 1, k]
+            if end <= middle:  # this coordinate has arrived, or has stopped
+                h, d = end - begin, 0.0
+            c = coefficients[s, i]
+            c[0] = p + h * (v + h * (0.5 * a + h / 6.0 * j))
+            c[1] = d * (v + h * (a + 0.5 * h * j))
+            c[2] = 0.5 * d * d * (a + h * j)
+            c[3] = d * d * d / 6.0 * j
+        if not np.isnan(goal[i]):  # without rounding errors of Ruckig
+            c = coefficients[count - 1, i]
+            c[0] += goal[i] - (c[0] + c[1] + c[2] + c[3])
+    return count + 1
+
+
+@released
+def _put_quintics(times, q, v, a, coefficients):
+    """Write coefficients (m - 1, d, 6) of the quintics between states q, v, a (m, d)."""
+    for k in range(len(times) - 1):
+        h = times[k + 1] - times[k]
+        for i in range(q.shape[1]):
+            put_quintic(coefficients[k, i], q[k + 1, i] - q[k, i], h * v[k, i], h * v[k + 1, i],
+                        h * h * a[k, i], h * h * a[k + 1, i])
+            coefficients[k, i, 0] = q[k, i]
+
+
+@inlined
+def put_quintic(c, end, v0, v1, a0, a1):
+    """Write the quintic (6,) from 0 at s = 0 to `end` at s = 1, with end derivatives v and a."""
+    c[0], c[1], c[2] = 0.0, v0, 0.5 * a0
+    c[3] = 10.0 * end - 6.0 * v0 - 4.0 * v1 - 1.5 * a0 + 0.5 * a1
+    c[4] = -15.0 * end + 8.0 * v0 + 7.0 * v1 + 1.5 * a0 - a1
+    c[5] = 6.0 * end - 3.0 * v0 - 3.0 * v1 - 0.5 * a0 + 0.5 * a1
+
+
+@inlined
+def put_piece(coefficients, s, duration, x):
+    """Write the state x (3, d) at s, 0 to 1, of a piece (d, 6) with a duration [s]."""
+    for i in range(len(coefficients)):
+        c = coefficients[i]
+        x[0, i] = c[0] + s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5]))))
+        x[1, i] = (c[1] + s * (2.0 * c[2] + s * (3.0 * c[3] + s * (
+            4.0 * c[4] + s * 5.0 * c[5])))) / duration
+        x[2, i] = (2.0 * c[2] + s * (6.0 * c[3] + s * (12.0 * c[4] + s * 20.0 * c[5]))) / (
+            duration * duration)
+
+
+@inlined
+def put_state(times, coefficients, time, x):
+    """
+    Write the state x (3, d) of pieces at a time [s]; return the index of the piece.
+
+    Before the begin and after the end the acceleration is constant.
+
+    """
+    inside = min(max(time, times[0]), times[-1])
+    k = interval_of(times, inside)
+    duration, over = times[k + 1] - times[k], time - inside
+    put_piece(coefficients[k], (inside - times[k]) / duration, duration, x)
+    if over != 0.0:
+        for i in range(x.shape[1]):
+            x[0, i] += over * (x[1, i] + 0.5 * over * x[2, i])
+            x[1, i] += over * x[2, i]
+    return k
+
+
+@kernel
+def _put_state(times, coefficients, time, x):
+    """Call `put_state`."""
+    put_state(times, coefficients, time, x)
+
+
+@released
+def _put_samples(times, coefficients, at, states):
+    """Write the times and states of `Pieces.samples`."""
+    for k in range(len(times) - 1):
+        duration = times[k + 1] - times[k]
+        for j in range(SAMPLES):
+            row, s = k * SAMPLES + j, j / (SAMPLES - 1.0)
+            at[row] = times[k] + s * duration
+            put_piece(coefficients[k], s, duration, states[row])
+
+
+@kernel
+def _put_extremes(coefficients, found):
+    """Write the least and the largest position (2, d) at SAMPLES points of each piece."""
+    for i in range(coefficients.shape[1]):
+        least = most = coefficients[0, i, 0]
+        for k in range(len(coefficients)):
+            c = coefficients[k, i]
+            for sample in range(1, SAMPLES + 1):
+                s = sample / SAMPLES
+                value = c[0] + s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5]))))
+                least, most = min(least, value), max(most, value)
+        found[0, i], found[1, i] = least, most
+
+
+@inlined
+def add_offset(pose, twist, acceleration, x, to_pose, to_twist, to_acceleration):
+    """
+    Write the target that an offset x (3, 6) leads to: rotation R exp(φ×), position p + d.
+
+    `x` are φ and d with their derivatives. The output arrays may be those of the given target.
+
+    """
+    phi, rate = (x[0, 0], x[0, 1], x[0, 2]), (x[1, 0], x[1, 1], x[1, 2])
+    R = compose(rotation_of(pose), exponential(phi))
+    v = rotate(R, body_rate(phi, rate))
+    a = add(rotate(R, body_acceleration(phi, rate, (x[2, 0], x[2, 1], x[2, 2]))),
+            cross((twist[0], twist[1], twist[2]), v))
+    for i in range(3):
+        to_pose[i, 0], to_pose[i, 1], to_pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+        to_pose[i, 3] = pose[i, 3] + x[0, 3 + i]
+        to_pose[3, i] = 0.0
+        to_twist[i], to_acceleration[i] = twist[i] + v[i], acceleration[i] + a[i]
+        to_twist[3 + i] = twist[3 + i] + x[1, 3 + i]
+        to_acceleration[3 + i] = acceleration[3 + i] + x[2, 3 + i]
+    to_pose[3, 3] = 1.0
+
+
+@inlined
+def put_displaced(knot, x, pose, twist, acceleration):
+    """Write the target that a displacement x (3, 6) from a pose `knot` at rest leads to."""
+    for i in range(6):
+        twist[i] = acceleration[i] = 0.0
+    add_offset(knot, twist, acceleration, x, pose, twist, acceleration)
