@@ -95,6 +95,10 @@ ESTIMATE = (
     Slot('divided', ('n',), '', 'number of these steps', int),
     Slot('is_varied', ('n',), '', 'whether they are different multiples of the divisor', bool),
     Slot('is_learned', ('n',), '', 'whether `steps` was learned from enough steps', bool),
+    Slot('noise_steps', ('n',), 'rad, m', 'height of steps whose rounding has the variance of the '
+         'noise of the positions'),
+    Slot('noise_sums', ('n',), 'rad², m²', 'sums of the squares of differences of the positions'),
+    Slot('noise_count', (), '', 'number of these differences so far', int),
     Slot('velocity_memory', (), 's', 'longest time constant of the last velocities if they are '
          'estimates from coarse positions; otherwise 0'),
     Slot('velocity_error', ('n',), 'rad/s, m/s', 'error of these velocities; otherwise 0'),

@@ -351,6 +351,33 @@ def test_velocities_that_are_too_small_do_not_lose_an_arm_in_a_joint_motion(name
     assert any(cause == 'velocity' and 'times' in text for cause, _, text in arm.changes)
 
 
+@pytest.mark.parametrize('name, noise', quick_if(
+    lambda name, noise: (name, noise) in (('kinova', 1e-3), ('tiago', 2e-4)),
+    [(name, noise) for name in ('kinova', 'tiago', 'panda', 'xarm7', 'ur10', 'ur5', 'baxter')
+     for noise in (5e-5, 2e-4, 1e-3)]))
+def test_noise_of_the_positions_does_not_matter_while_the_velocities_are_right(name, noise):
+    robot, rng = robot_of(name), np.random.default_rng(1)
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    for drives in (True, False):
+        arm = Attacked(name, replace(Settings.of(robot), joints=JointDrive()) if drives else
+                       FreeDrive().applied_to(Settings.of(robot)))
+        arm.seen = lambda q, qd: (q + noise * rng.normal(size=len(q)), qd)
+        arm.run(0.04)
+        if drives:
+            goal = arm.plant.q + rng.choice([-1.2, 1.2], robot.n)
+            arm.law.move_joints(np.clip(goal, lower + 0.1, upper - 0.1),
+                                speed=0.9 * robot.velocity_limits)
+            arm.run(1.5)
+        else:
+            arm.force = PUSHES.get(name, 20.0) * direction(0)
+            arm.run(0.4)
+            arm.force = np.zeros(3)
+            arm.run(0.6)
+        assert max(arm.speeds) < 1.05  # Kinova and TIAGo without end
+        assert {cause for cause, _, _ in arm.changes} <= {'contact', ''}
+        assert not arm.engine.guard.d.velocity_kind.any()
+
+
 def test_one_velocity_that_jumps_is_replaced_and_changes_nothing():
     arms = [Attacked('xarm7').run(0.04).jog(3, 1.0, 0.3, 3.0).run(0.2) for _ in range(2)]
     arms[1].seen = lambda q, qd: (q, only(qd, 2, 1e3))

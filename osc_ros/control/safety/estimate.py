@@ -9,7 +9,13 @@ import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.data import MOST
-from osc_ros.control.safety.sample import longest_step, short_step
+from osc_ros.control.safety.sample import (
+    JUMP_FACTOR,
+    JUMP_FLOOR,
+    longest_step,
+    resolution,
+    short_step,
+)
 from osc_ros.dynamics.algebra.vectors import assign
 
 WINDOW, LEAST = 0.03, 5  # duration [s], and least number, of the positions of a fit
@@ -25,6 +31,9 @@ COARSE, COARSEST, MEMORY, SMOOTH = 4.5e-4, 1.75e-3, 0.0175, 0.003
 # the same positions [rad/s, m/s].
 FINE, DIVISIBLE, SAME = 1e-6, 0.02, 1e-6
 BLOCK = 30  # number of steps from which the resolution is learned
+# The noise of positions is learned from blocks of NOISE_BLOCK states, first from NOISE_LEAST.
+# It grows by at most GROWTH from block to block, but at once to FINE: a vibration is not noise.
+NOISE_BLOCK, NOISE_LEAST, GROWTH = 24, 8, 1.25
 
 
 @inlined
@@ -54,10 +63,44 @@ def _learn_step(d, i, step):
         d.divided[i], d.divisor[i], d.is_varied[i] = 0, 0.0, False
 
 
+@stage
+def _learn_noise(m, d):
+    """Update the noise of all joints: third differences of the last positions show it."""
+    last, c = d.fit_newest, (d.fit_newest - 1) % MOST
+    b, a = (d.fit_newest - 2) % MOST, (d.fit_newest - 3) % MOST
+    dt, second, first = (d.fit_times[last] - d.fit_times[c], d.fit_times[c] - d.fit_times[b],
+                         d.fit_times[b] - d.fit_times[a])
+    if not max(dt, second, first) < LONGEST_GAP:
+        return
+    # weights of the steps before the last one: -2 and 1 if the times are equal
+    ratio = (dt + second) / (second + first)
+    v, w = -dt / second * (1.0 + ratio), dt / first * ratio
+    squares = 1.0 + (v - 1.0)**2 + (w - v)**2 + w * w
+    d.noise_count += 1
+    count = min(d.noise_count, NOISE_BLOCK)
+    is_complete = d.noise_count % NOISE_BLOCK == 0
+    for i in range(d.n):
+        left = (short_step(m, i, d.fit_q[last, i] - d.fit_q[c, i])
+                + v * short_step(m, i, d.fit_q[c, i] - d.fit_q[b, i])
+                + w * short_step(m, i, d.fit_q[b, i] - d.fit_q[a, i]))
+        left = min(np.abs(left), JUMP_FLOOR + JUMP_FACTOR * m.fastest[i] * dt)
+        d.noise_sums[i] += left * left / squares
+        # rounding has a variance of 1/12 of the squared step
+        found, known = np.sqrt(12.0 * d.noise_sums[i] / count), d.noise_steps[i]
+        if d.noise_count <= NOISE_LEAST:
+            d.noise_steps[i] = found
+        elif d.noise_count <= NOISE_BLOCK:
+            d.noise_steps[i] = min(found, known)
+        elif is_complete:
+            d.noise_steps[i] = min(found, GROWTH * max(known, FINE))
+        if is_complete:
+            d.noise_sums[i] = 0.0
+
+
 @inlined
 def _resolution(d, i):
     """Resolution of the positions of a joint; COARSEST before its first change [rad, m]."""
-    return d.steps[i] if d.steps[i] > 0.0 else COARSEST
+    return resolution(d, i) if d.steps[i] > 0.0 else COARSEST
 
 
 @inlined
@@ -114,7 +157,7 @@ def _filter(m, d, time, q):
     is_new, jumps = not 0.0 < dt <= LONGEST_GAP, False
     for i in range(len(q)):
         left = short_step(m, i, q[i] - d.filter[0, i] - dt * d.filter[1, i])
-        jumps = jumps or not np.abs(left) <= longest_step(m, i, max(dt, SHORTEST))
+        jumps = jumps or not np.abs(left) <= longest_step(m, d, i, max(dt, SHORTEST))
     if jumps and not is_new and d.filter_time == d.fit_times[d.fit_newest]:
         return
     is_new = is_new or jumps
@@ -144,11 +187,13 @@ def put_position(m, d, time, q):
     if d.fit_count > 0:
         for i in range(len(q)):
             step = short_step(m, i, q[i] - d.fit_q[last, i])
-            if np.abs(step) <= longest_step(m, i, max(time - d.fit_times[last], SHORTEST)):
+            if np.abs(step) <= longest_step(m, d, i, max(time - d.fit_times[last], SHORTEST)):
                 _learn_step(d, i, step)
     _filter(m, d, time, q)
     d.fit_newest, d.fit_count, d.fit_times[row] = row, min(d.fit_count + 1, MOST), time
     assign(d.fit_q[row], q)
+    if d.fit_count > 3:
+        _learn_noise(m, d)
 
 
 @inlined
@@ -162,7 +207,7 @@ def _is_jump(m, d, row, last, gap):
     """Whether the joints cannot have moved from one stored position to the other in `gap` [s]."""
     for i in range(d.n):
         step = short_step(m, i, d.fit_q[last, i] - d.fit_q[row, i])
-        if not np.abs(step) <= longest_step(m, i, max(gap, SHORTEST)):
+        if not np.abs(step) <= longest_step(m, d, i, max(gap, SHORTEST)):
             return True
     return False
 

@@ -148,7 +148,7 @@ def _is_elsewhere(m, d, elapsed):
 
     """
     for i in range(d.n):
-        near = ELSEWHERE if d.predicts else longest_step(m, i, elapsed)
+        near = ELSEWHERE if d.predicts else longest_step(m, d, i, elapsed)
         if np.abs(short_step(m, i, d.q[i] - d.predicted_q[i])) > near:
             return True
     return False

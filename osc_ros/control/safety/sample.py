@@ -29,7 +29,8 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 JUMP_FACTOR = 2.0  # multiple of the velocity limit; a faster change of the position is a jump
-JUMP_FLOOR = 2e-3  # a smaller step is noise, not a jump [rad, m]
+# A smaller step is noise, not a jump [rad, m]; so are NOISE_STEPS times `noise_steps` more.
+JUMP_FLOOR, NOISE_STEPS = 2e-3, 5.0
 # A state in doubt is confirmed if position step and velocities of the next one differ by at most
 # CONFIRMED of the larger one, and by CONFIRMED_FLOOR and the resolution of the positions [rad, m].
 CONFIRMED, CONFIRMED_FLOOR = 0.5, 3e-4
@@ -70,7 +71,7 @@ def _doubts(m, d, time, q, qd):
         if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
             return _NUMBERS
         jump = JUMP_FACTOR * m.fastest[i]
-        if not (np.abs(q[i] - d.q[i]) <= JUMP_FLOOR + jump * dt
+        if not (np.abs(q[i] - d.q[i]) <= longest_step(m, d, i, dt)
                 and np.abs(qd[i] - d.qd[i]) <= jump):
             found |= _STEP
         if not np.abs(qd[i]) <= d.speed_slack[i]:
@@ -101,9 +102,15 @@ def continuous_joints(robot: Robot) -> NDArray[np.bool_]:
 
 
 @inlined
-def longest_step(m, i, dt):
+def resolution(d, i):
+    """Resolution of the positions of a joint, or steps with the variance of their noise."""
+    return max(d.steps[i], d.noise_steps[i])
+
+
+@inlined
+def longest_step(m, d, i, dt):
     """Longest plausible step of a joint in a time [s]: a longer one is a jump."""
-    return JUMP_FLOOR + JUMP_FACTOR * m.fastest[i] * dt
+    return JUMP_FLOOR + NOISE_STEPS * d.noise_steps[i] + JUMP_FACTOR * m.fastest[i] * dt
 
 
 @inlined
@@ -227,7 +234,7 @@ def _jumps(m, d, time, q, qd):
             allowed = JUMP_FACTOR * m.fastest[i]
             if code == STEP:
                 step = np.abs(short_step(m, i, q[i] - d.changed_q[i]))  # d.q may be smoothed
-                allowed = JUMP_FLOOR + allowed * max(dt, m.period)
+                allowed = longest_step(m, d, i, max(dt, m.period))
             else:
                 step = np.abs(qd[i] - d.qd[i])
             if step - allowed > worst:
@@ -258,6 +265,7 @@ def _contradicts(m, d, time, q, qd):
         mean, step = 0.5 * (qd[i] + before), short_step(m, i, q[i] - d.doubted_q[i])
         count = _resolution(m, d, i)
         if (np.abs(step - dt * mean) > CONFIRMED_FLOOR + (count if count < JUMP_FLOOR else 0.0)
+                + NOISE_STEPS * d.noise_steps[i]
                 + CONFIRMED * max(np.abs(step), np.abs(mean) * longest)
                 + np.abs(mean) * (longest - dt)
                 or np.abs(qd[i] - before) > JUMP_FACTOR * max(

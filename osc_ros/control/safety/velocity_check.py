@@ -18,8 +18,18 @@ import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.data import INTERVALS, MOST
-from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position
-from osc_ros.control.safety.sample import FROZEN_LONG, JUMP_FACTOR, longest_step, short_step
+from osc_ros.control.safety.estimate import (
+    forget_positions,
+    put_estimate,
+    put_position,
+)
+from osc_ros.control.safety.sample import (
+    FROZEN_LONG,
+    JUMP_FACTOR,
+    longest_step,
+    resolution,
+    short_step,
+)
 from osc_ros.dynamics.algebra.vectors import assign
 
 INTERVAL = 0.01  # interval of the compared integrals [s]
@@ -227,7 +237,7 @@ def _name_kind(d, i, ratio, qd):
 @inlined
 def _floor(m, d, i):
     slow = 1.0 + max(d.stamp_spacing - SLOW, 0.0) / SLOWER
-    return slow * min(FLOOR_TIME * m.fastest[i], FLOOR) + STEPS * d.steps[i]
+    return slow * min(FLOOR_TIME * m.fastest[i], FLOOR) + STEPS * resolution(d, i)
 
 
 @inlined
@@ -308,7 +318,7 @@ def _underreports(m, d, qd, spacing):
     has_failed, k = False, 0 if _strictness(d) == 1.0 else 1
     for i in range(len(qd)):
         step = d.travel_step[i]
-        is_fast = np.abs(step) > FAST[k] * m.fastest[i] * spacing + STEPS * d.steps[i]
+        is_fast = np.abs(step) > FAST[k] * m.fastest[i] * spacing + STEPS * resolution(d, i)
         if not is_fast or qd[i] * step * spacing >= UNDERREPORTED[k] * step * step:
             d.underreported[i] = 0
         elif step > 0.0:
@@ -350,7 +360,7 @@ def _add_step(m, d, i, after, spacing, keeps):
     sums[3], sums[4], sums[5] = sums[3] + step * a, sums[4] + step * b, sums[5] + step * step
     sums[8] = max(np.abs(step), sums[8] * (1.0 - spacing / PEAK))
     said = max(np.abs(a), np.abs(b))
-    if np.abs(d.travel_step[i]) <= STEPS * d.steps[i]:
+    if np.abs(d.travel_step[i]) <= STEPS * resolution(d, i):
         return
     if said > max(SHOWN, LEAST_FACTOR * sums[8]) or (
             np.abs(step) > SHOWN and (a + b) * step < -SHOWN * np.abs(step)):
@@ -441,10 +451,10 @@ def _find_factors(m, d, qd, spacing):
 
 
 @inlined
-def _has_jumped(m, before, q, dt):
+def _has_jumped(m, d, before, q, dt):
     """Return whether no motion leads from the positions `before` to q in a time [s]."""
     for i in range(len(q)):
-        if not np.abs(short_step(m, i, q[i] - before[i])) <= longest_step(m, i, dt):
+        if not np.abs(short_step(m, i, q[i] - before[i])) <= longest_step(m, d, i, dt):
             return True
     return False
 
@@ -458,7 +468,7 @@ def _advance(m, d, time, q, qd, compares):
             typical = d.measured[0, i]
             # one corrupt state must not count much
             if dt > RARE or not np.abs(typical) <= JUMP_FACTOR * (
-                    m.fastest[i] + d.steps[i] / max(dt, 1e-4)):
+                    m.fastest[i] + resolution(d, i) / max(dt, 1e-4)):
                 typical = _median(qd[i], typical, d.measured[1, i])
             said = 0.5 * dt * (typical + d.typical[i])
             d.typical[i] = typical
@@ -511,7 +521,7 @@ def _follow(m, d, time, q, qd):
     for i in range(len(q)):
         is_repeated = is_repeated and q[i] == d.changed_q[i]
     if d.states_seen > 0 and 0.0 < dt < LONGEST and _has_jumped(
-            m, d.fit_q[d.fit_newest], q, dt):
+            m, d, d.fit_q[d.fit_newest], q, dt):
         d.jumped += 1
         if d.jumped < 2:
             return False
@@ -543,7 +553,7 @@ def replace_jumps(m, d, q, qd):
 
     """
     joint, jump, dt = -1, 0.0, d.sample_time - d.time
-    if not d.is_open or not 0.0 < dt < GAP or _has_jumped(m, d.changed_q, q, dt):
+    if not d.is_open or not 0.0 < dt < GAP or _has_jumped(m, d, d.changed_q, q, dt):
         return -1, 0.0
     for i in range(len(q)):
         if np.abs(qd[i] - d.qd[i]) > max(jump, JUMP_FACTOR * m.fastest[i]):

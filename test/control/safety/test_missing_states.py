@@ -377,7 +377,7 @@ def test_stamps_that_stand_still_are_refused_by_message():
 def test_velocity_is_that_of_the_best_parabola(seed):
     rng, source = np.random.default_rng(seed), VelocitySource(ROBOT, 'estimated')
     times = np.cumsum(rng.uniform(0.0005, 0.01, 30))
-    q = 1e-4 * rng.standard_normal((30, 6)) + np.outer(times, rng.uniform(-1.0, 1.0, 6))
+    q = 5e-5 * rng.standard_normal((30, 6)) + np.outer(times, rng.uniform(-1.0, 1.0, 6))
     for k, (time, one) in enumerate(zip(times, q)):
         found = source.velocity(time, one, None)
         if k >= LEAST - 1:
