@@ -250,7 +250,7 @@ class Motions:
         return self._arrived(self._wait(self._backend.is_at_goal, timeout), timeout)
 
     def _wait(self, until: Callable[[], bool], timeout: float) -> bool:
-        """Call `Backend.wait`; ArmError if another thread replaces the motion of this one."""
+        """Call `LawBackend.wait`; ArmError if another thread replaces the motion of this one."""
         backend, number = self._backend, self._backend.number()
 
         def is_over() -> bool:
@@ -571,8 +571,8 @@ class Motions:
 
         This releases latched reactions of watchdogs whose causes are gone. After an error of the
         arm itself, such as a reflex, it clears the error and activates the controller again. Then
-        the arm holds its pose, and needs a new command. A simulation in this process needs no
-        recovery.
+        the arm holds its pose, and needs a new command. A simulation in this process that has
+        diverged is set to its start.
 
         >>> try:                                                    # doctest: +SKIP
         ...     arm.move_to(goal)

@@ -10,41 +10,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 import logging
 import os
-from threading import Condition, Thread
+from threading import Thread
 from time import monotonic
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.client.backend import ArmState, LawBackend, warn
-from osc_ros.client.robots import (
-    clearance_of,
-    JOINT_TOLERANCE,
-    model_of,
-    SHIPPED,
-    TOLERANCE,
-)
+from osc_ros.client.backend import ArmState
+from osc_ros.client.law_backend import LawBackend, LOGGER, REPORTS
+from osc_ros.client.robots import clearance_of, model_of, SHIPPED
 from osc_ros.collision.obstacles import Obstacle
 from osc_ros.compile.compiled import on_demand
-from osc_ros.control.accepted import (
-    bounded_stiffness,
-    checked_override,
-    joint_duration_text,
-    require_reach,
-)
-from osc_ros.control.joint_drive import JointDrive
+from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
 from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.model_error.disturbance import Disturbance
-from osc_ros.control.reasons import Reason, reasons, watchdog_reason
 from osc_ros.control.safety.supervision import HARMLESS
-from osc_ros.control.setpoint.arrival import Arrival
-from osc_ros.control.setpoint.chunks import chunk_entry, LEAD
-from osc_ros.control.setpoint.set_point_generator import Motion
-from osc_ros.control.settings import Settings, with_first_task
-from osc_ros.control.tasks.task import Stiffness, Target
-from osc_ros.dynamics.algebra.kinematics import link_pose, LinkAxes
+from osc_ros.control.settings import Settings
+from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, OscError
 from osc_ros.hardware.contract import Description
 from osc_ros.hardware.hardware_table import hardware_class
@@ -52,24 +36,20 @@ from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, IDLE
 from osc_ros.loop.process.channel import Record
 from osc_ros.loop.process.link import LoopError, LoopProcess
-from osc_ros.loop.process.process import ArmEngine
 from osc_ros.loop.process.process_start import careful_override, careful_text, Start, System
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.loop.session import Session
 from osc_ros.loop.startup import CHECKS, NOTE
 from osc_ros.model.files import urdf_text
-from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
 POST_PERIOD = 0.005  # period at which events and states are taken from the loop [s]
-REPORTS = 50.0  # rate of the errors of the tip, and of the checks of the distance to the goal [Hz]
 RESUMES = 1.0  # time on the arm's clock after which a reaction is an error of a waiting call [s]
 SILENCE = 5.0  # longest time between two states [s]
 PATIENCE = 1.0  # longest time in which `recover` waits for the end of a cause [s]
 SYSTEM = System()
-LOGGER = logging.getLogger('osc_ros')
 
 
 class RealTimeBackend(LawBackend):
@@ -81,12 +61,9 @@ class RealTimeBackend(LawBackend):
     and holds it. `links` are base and tip; for the other arguments and the errors see
     `Arm.real_time`.
 
-    Attributes
-    ----------
-    joint_names : tuple of str
-    robot : Robot
-
     """
+
+    _loop: LoopProcess
 
     def __init__(self, robot: str | os.PathLike[str], hardware: str, values: Mapping[str, Any],
                  links: tuple[str, str], settings: Settings | None = None,
@@ -96,18 +73,16 @@ class RealTimeBackend(LawBackend):
             raise InputError(f"startup_check is '{startup_check}': must be one of "
                              + ', '.join(CHECKS))
         clear = clearance_of(robot, clearance)
-        urdf, self.robot = model_of(robot, *links)
-        self.joint_names: tuple[str, ...] = self.robot.joint_names
+        urdf, found = model_of(robot, *links)
         with on_demand():
-            law = Law(self.robot, settings)  # compiles now, because the process has a time limit
+            law = Law(found, settings)  # compiles now, because the process has a time limit
         start = Start(hardware, _checked(hardware, robot, law, values), urdf_text(urdf),
-                      self.robot, settings, 'sweep', None, system)
+                      found, settings, 'sweep', None, system)
         self._loop = LoopProcess(start)
         try:
-            settings, self._guard = start.settings_for(self.description)
+            settings, guard = start.settings_for(self.description)
             with on_demand():
-                self._planner = Law(self.robot, settings)
-            self._original = settings
+                super().__init__(Law(found, settings), self._loop, guard)
             self._session = Session(
                 self._law, self._loop, self._use_load, lambda level, text: LOGGER.log(
                     logging.INFO if level == NOTE else logging.WARNING, text), 'startup_check={}')
@@ -125,15 +100,13 @@ class RealTimeBackend(LawBackend):
 
     def _begin(self, startup_check: str) -> None:
         """Activate the loop, and start the thread."""
-        self._news, self._startup_check = Condition(), startup_check
+        self._startup_check = startup_check
         self._process = os.getpid()
         self._reported = np.zeros(6), np.full(3, np.nan)  # error and force of the newest report
-        self._arrival, self._checked = Arrival(), -np.inf
-        self._trouble, self._dropped, self._read = '', '', 0
+        self._read = 0  # number of records of the loop that were read
         self._reactions, self._concluded = ReactionLog(LOGGER, 'active'), monotonic()
         # time at which the present reaction becomes an error, and its text
         self._held: tuple[float, str] = np.inf, ''
-        self._listener: Callable[[ArmState], None] | None = None
         self._loop.request(requests.set_report_period, 1.0 / REPORTS)
         if not self.description.is_simulated:
             careful = careful_override(self._original, self.robot)
@@ -203,18 +176,8 @@ class RealTimeBackend(LawBackend):
             is_held = reaction not in HARMLESS
             self._held = (self._loop.time + RESUMES, text) if is_held else (np.inf, '')
             self._reactions.change(cause, reaction, text)
-        elif event == 'lost':
-            text = f'the arm has failed: {arguments[0]}'
-            if self._trouble:
-                LOGGER.error(text)  # a consequence of `_trouble`
-            else:
-                self._fail(text)
-        elif event == 'stopped':
-            self._fail('the arm was stopped')
-        elif event in ('error', 'warning', 'refusal', 'dropped'):
-            LOGGER.warning('%s', arguments[0])
-            if event == 'dropped':
-                self._dropped = arguments[0]
+        else:
+            super()._handle(event, *arguments)
 
     def _end(self) -> str:
         """Return the reason why the process has ended; empty while it runs."""
@@ -222,27 +185,6 @@ class RealTimeBackend(LawBackend):
             self._fail('the process of the control loop has ended '
                        f'{end}: the arm has stopped by itself')
         return self._trouble if self._loop.has_ended else ''
-
-    def _fail(self, text: str) -> None:
-        if text != self._trouble:
-            LOGGER.error(text)
-        self._trouble = text
-
-    def _check(self) -> None:
-        """Compare the pose of the tip with the goal."""
-        with self._news:
-            found = self._loop.request(requests.progress)
-            if found is None:
-                return
-            self._checked = found.time
-            if found.joints is not None:
-                self._arrival.update(found.time, found.joints.error(), JOINT_TOLERANCE,
-                                     found.joints.moves)
-            elif found.approaches:
-                approach = next(iter(found.approaches.values()))
-                self._arrival.update(found.time, approach.error(), TOLERANCE)
-            else:
-                self._arrival.clear()
 
     # states
 
@@ -260,24 +202,6 @@ class RealTimeBackend(LawBackend):
 
     # commands
 
-    def _follow(self, motion: Motion, start: float = 0.0) -> bool:
-        """Command a motion of the tip that starts at a time [s]; 0: now. See `requests.follow`."""
-        self._lead(None)
-        return bool(self._command(requests.follow, motion, start, self._task))
-
-    def _command(self, what: Callable[..., Any], *arguments: Any) -> Any:
-        """Request a motion, and record that a motion was commanded."""
-        with self._news:  # so that the old goal is not checked in between
-            answer = self._request(what, *arguments)
-            self._dropped = ''
-            self._arrival.begin()
-            self._check()
-        return answer
-
-    def require_active(self) -> None:
-        """Raise ArmError if the loop is not active; see `Backend`."""
-        self._request(requests.progress)
-
     def _request(self, what: Callable[..., Any], *arguments: Any) -> Any:
         """Request an action of the loop; raise ArmError if the loop is not active."""
         self._require_open()
@@ -292,120 +216,29 @@ class RealTimeBackend(LawBackend):
             raise
 
     def _require_control(self) -> None:
-        """Raise ArmError if the arm has failed or was stopped."""
-        self._end()
-        if self._trouble and self._loop.mode != ACTIVE:
-            raise ArmError(self._trouble + ('' if self._loop.has_ended else '; see Arm.recover'))
+        if self._end():
+            raise ArmError(self._trouble)
+        super()._require_control()
 
-    @property
-    def _task(self) -> str:
-        return self._first.name
+    def _require_motion(self) -> None:
+        if self._loop.time > self._held[0]:
+            self._take_events()  # the reaction may have ended in the meantime
+        if not self._trouble and self._loop.time > self._held[0]:
+            raise ArmError(self._held[1])
+        super()._require_motion()
 
-    @property
-    def _law(self) -> Law:
-        return self._planner
-
-    @property
-    def _time(self) -> float:
-        return self._loop.time
-
-    def _set_point(self, time: float | None = None) -> Target:
-        """Return the set-point of the tip at a time [s], by default now."""
-        found: Target = self._request(requests.predicted_target, self._task,
-                                      self._time if time is None else time)
-        return found
-
-    def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
-        """Move the joints to a goal; see `Backend`."""
-        self._require_joint_goal(goal, speed)
-        self._lead(JointDrive())
-        found = self._command(requests.move_joints, goal, duration, speed)
-        if duration is not None and not self._request(requests.status).waits:
-            warn(joint_duration_text(duration, found, self.speed_override))
-
-    def follow_joints(self, times: Array, positions: Array) -> None:
-        """Move the joints through positions; see `Backend`."""
-        if len(times) == 1:
-            self._lead(JointDrive())
-            self._command(requests.reach_joints, float(times[0]), positions[0])
-            return
-        state, held = self._request(requests.joint_set_point)
-        motion = self._law.joint_path(state, held, times, positions)
-        self._lead(JointDrive())
-        self._command(requests.follow_joints, motion)
-
-    def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
-        """Follow a chunk; see `Backend`."""
-        self._lead(None)
-        require_reach(self.robot, self._first, poses[:, :3, 3])
-        start = self._loop.time + LEAD
-        entry = chunk_entry(observed_at + times, poses, observed_at, self._set_point(start),
-                            start, self._first.limits,
-                            speed=0.01 * self._loop.request(requests.speed_override))
-        self._follow(entry.path, start)
-        warn(entry.warning)
-        return str(entry)
-
-    def set_wrench(self, wrench: Array) -> None:
-        """Apply a wrench; see `Backend`."""
-        self._lead(None)
-        self._request(requests.set_wrench, wrench, self._task)
-
-    def use_gains(self, spring: Stiffness | None) -> None:
-        """Set the stiffness of the tip, or reset its gains; see `Backend`."""
-        self._require_led()
-        if spring is not None and (inertia := self._request(requests.inertia)) is not None:
-            status = self._request(requests.status)
-            axes = LinkAxes(self.robot, self._first.frame).at(self._loop.q)[:3, :3] if (
-                self._first.frame) else np.eye(3)
-            spring, text = bounded_stiffness(spring, np.linalg.inv(inertia), axes,
-                                             status.figures.gains.period)
-            warn(text)
-        self._use(with_first_task(
-            self._law.settings, gains=self._original.tasks[0].gains if spring is None else spring))
-
-    def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
-        """Use other settings or another robot."""
-        self.require_active()
-        self._plan(settings, robot)
-
-    def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
-        with on_demand():
-            setup = self._law.new_setup(settings, robot, self._loop.q)
-        self._loop.use_setup(setup, self._guard)
+    def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> CompiledLaw:
+        setup = super()._plan(settings, robot)
         self._law.use_setup(setup)
+        return setup
 
     def _update_obstacles(self, changes: Mapping[str, Obstacle | None], delay: float = 0.0
                           ) -> None:
-        self._request(requests.set_obstacles, changes, False, True, delay)
+        super()._update_obstacles(changes, delay)
         self._law.obstacles.update(changes)
 
-    def move_gripper(self, command: list[float]) -> None:
-        """Move the gripper; see `Backend`."""
-        self._request(ArmEngine.move_gripper, command)
-
-    def gripper_state(self) -> GripperState:
-        """Return the state of the gripper; see `Backend`."""
-        state: GripperState = self._request(ArmEngine.gripper_state)
-        return state
-
-    @property
-    def speed_override(self) -> float:
-        """Speed of all motions relative to their own [%]; see `Backend`."""
-        self._require_open()
-        return float(self._loop.request(requests.speed_override))
-
-    def set_speed_override(self, percent: float) -> None:
-        """Set the speed override; see `Backend`."""
-        self._require_open()
-        self._loop.request(requests.set_speed_override, checked_override(percent))
-
-    def hold(self) -> None:
-        """Stop; see `Backend`."""
-        self._command(requests.hold)
-
     def recover(self) -> str:
-        """Release latched watchdogs, or clear an error of the arm; see `Backend`."""
+        """Release latched watchdogs, or clear an error of the arm; see `LawBackend`."""
         self._require_open()
         with self._news:
             try:
@@ -433,41 +266,15 @@ class RealTimeBackend(LawBackend):
             self._activate()
             text = 'activated: the law controls the arm, and holds its pose'
         self._trouble, self._held = '', (np.inf, '')
-        self._arrival.clear()
+        self._forget_goal()
         return text
-
-    def reasons(self) -> list[Reason]:
-        """Return the reasons why the arm is not at its goal; see `Backend`."""
-        status = self._loop.request(requests.status)
-        if status.reaction not in HARMLESS:
-            return [watchdog_reason(status.text)]
-        with on_demand():
-            return reasons(self.robot, self._first, status.figures)
 
     # time
 
-    def wait(self, until: Callable[[], bool], timeout: float) -> bool:
-        """Wait until a condition holds; see `Backend`."""
-        self._require_open()
-        end = self._loop.time + timeout
-        with self._news:
-            while not until():
-                if self._loop.time > self._held[0]:
-                    self._take_events()  # the reaction may have ended in the meantime
-                if self._trouble or self._loop.time > self._held[0]:
-                    raise ArmError(self._trouble or self._held[1])
-                if self._dropped:
-                    raise ArmError(f'the motion has ended before its goal: {self._dropped}')
-                if self._loop.state_age > SILENCE:
-                    raise ArmTimeoutError(f'no state for {SILENCE:g} s')
-                if self._loop.time >= end:
-                    return False
-                self._news.wait(0.1)
-        return True
-
-    def listen(self, listener: Callable[[ArmState], None] | None) -> None:
-        """Call a function with every state, in the client's thread; see `Backend`."""
-        self._listener = listener
+    def _await_state(self) -> None:
+        if self._loop.state_age > SILENCE:
+            raise ArmTimeoutError(f'no state for {SILENCE:g} s')
+        self._news.wait(0.1)
 
     def close(self) -> None:
         """Bring the arm to rest, and end the process and the thread."""

@@ -378,12 +378,12 @@ class TopicBackend:
 
     @property
     def obstacles(self) -> Mapping[str, Obstacle]:
-        """Obstacles of this client; see `Backend`."""
+        """Obstacles of this client; see `LawBackend`."""
         self._require_open()
         return self._newest.obstacles
 
     def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
-        """Publish obstacles as markers; see `Backend`."""
+        """Publish obstacles as markers; see `LawBackend`."""
         self._require_open()
         if MarkerArray is None:
             raise InputError('obstacles over ROS need the package visualization_msgs')
@@ -468,7 +468,7 @@ class TopicBackend:
         return float(self.services.parameters([SPEED])[SPEED])
 
     def go_to(self, pose: Array, duration: float | None) -> None:
-        """Set a goal; see `Backend`."""
+        """Set a goal; see `LawBackend`."""
         if duration is None:
             self._send('target_pose', messages.pose_message(
                 pose, '', self._newest.joints.header.stamp), goal=pose)
@@ -477,7 +477,7 @@ class TopicBackend:
                 np.array([duration]), pose[None], 0.0, ''), goal=pose)
 
     def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
-        """Move the joints to a goal; see `Backend`."""
+        """Move the joints to a goal; see `LawBackend`."""
         names = [name for name, value in zip(self.joint_names, goal) if np.isfinite(value)]
         values = goal[np.isfinite(goal)].tolist()
         if duration is not None:
@@ -494,28 +494,28 @@ class TopicBackend:
             goal=goal)
 
     def follow_joints(self, times: Array, positions: Array) -> None:
-        """Move the joints through positions; see `Backend`."""
+        """Move the joints through positions; see `LawBackend`."""
         self._send('joint_trajectory', _trajectory(
             self.joint_names, times.tolist(), positions.tolist()), goal=positions[-1])
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
-        """Follow a chunk; see `Backend`."""
+        """Follow a chunk; see `LawBackend`."""
         message = messages.chunk_message(times, poses, observed_at, '')
         return self._send('target_chunk', message, message.header.stamp, poses[-1])
 
     def jog(self, twist: Array) -> None:
-        """Move with a twist; see `Backend`."""
+        """Move with a twist; see `LawBackend`."""
         self._send('target_twist',
                    messages.twist_message(twist, '', self._newest.joints.header.stamp))
 
     def require_active(self) -> None:
-        """Raise InputError if the controller is not active; see `Backend`."""
+        """Raise InputError if the controller is not active; see `LawBackend`."""
         self._require_open()
         if self.services.lifecycle() != 'active':
             raise InputError('the controller is not active')
 
     def set_wrench(self, wrench: Array) -> None:
-        """Apply a wrench; see `Backend`."""
+        """Apply a wrench; see `LawBackend`."""
         self._send('target_wrench', messages.wrench_message(
             wrench, '', self._newest.joints.header.stamp))
 
@@ -530,11 +530,11 @@ class TopicBackend:
             JointState(name=list(self.joint_names), position=q.tolist()))
 
     def keeps_clear(self) -> bool:
-        """Whether the arm keeps clear of obstacles; see `Backend`."""
+        """Whether the arm keeps clear of obstacles; see `LawBackend`."""
         return bool(self.services.parameters([MARGIN])[MARGIN])
 
     def use_axes(self, axes: tuple[str, ...]) -> None:
-        """Control motion or force along the axes of the tip; see `Backend`."""
+        """Control motion or force along the axes of the tip; see `LawBackend`."""
         self._require_open()
         self.services.set_parameters({'rotation.axes': axes[:3], 'translation.axes': axes[3:]})
 
@@ -566,7 +566,7 @@ class TopicBackend:
         self._node.create_service(Trigger, service, respond)
 
     def use_gains(self, spring: Stiffness | None) -> None:
-        """Set the stiffness of the tip, or reset its gains; see `Backend`."""
+        """Set the stiffness of the tip, or reset its gains; see `LawBackend`."""
         before = self._before(GAINS)
         self.services.set_parameters(before if spring is None else dict(zip(GAINS, (
             'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
@@ -579,41 +579,41 @@ class TopicBackend:
         return {name: self._set[name] for name in names}
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
-        """Set the payload; see `Backend`."""
+        """Set the payload; see `LawBackend`."""
         upper = inertia[np.triu_indices(3)]
         self.services.set_parameters({'payload.mass': mass, 'payload.link': '',
                               'payload.center_of_mass': center_of_mass.tolist(),
                               'payload.inertia': upper.tolist()})
 
     def move_gripper(self, command: list[float]) -> None:
-        """Move the gripper; see `Backend`."""
+        """Move the gripper; see `LawBackend`."""
         self._require_open()
         self._gripper.move(command)
 
     def gripper_state(self) -> GripperState:
-        """Return the state of the gripper; see `Backend`."""
+        """Return the state of the gripper; see `LawBackend`."""
         self._require_open()
         return self._gripper.state()
 
     @property
     def speed_override(self) -> float:
-        """Speed of all motions relative to their own [%]; see `Backend`."""
+        """Speed of all motions relative to their own [%]; see `LawBackend`."""
         self._require_open()
         return float(self.services.parameters([OVERRIDE])[OVERRIDE])
 
     def set_speed_override(self, percent: float) -> None:
-        """Set the speed override; see `Backend`."""
+        """Set the speed override; see `LawBackend`."""
         self._require_open()
         self.services.set_parameters({OVERRIDE: checked_override(percent)})
 
     def hold(self) -> None:
-        """Stop; see `Backend`."""
+        """Stop; see `LawBackend`."""
         self._require_open()
         self.services.trigger('hold')
         self._motion.since, self._motion.label = np.inf, ''
 
     def recover(self) -> str:
-        """Get the arm under control again; see `Backend`."""
+        """Get the arm under control again; see `LawBackend`."""
         self._require_open()
         message = self.services.recover()
         self._motion.since, self._motion.label = np.inf, ''
@@ -622,7 +622,7 @@ class TopicBackend:
         return message
 
     def is_at_goal(self) -> bool:
-        """Whether the goal has been reached; see `Backend`."""
+        """Whether the goal has been reached; see `LawBackend`."""
         if self._newest.reached is None or self._newest.reached is self._motion.reached_before:
             return False
         time = messages.seconds(self._newest.reached.header.stamp)
@@ -643,7 +643,7 @@ class TopicBackend:
         return bool(is_same or later > SAME)
 
     def distance(self) -> str:
-        """Return a text on the distance to the goal; see `Backend`."""
+        """Return a text on the distance to the goal; see `LawBackend`."""
         if (goal := self._motion.goal) is None:
             return 'the motion has no goal'
         if goal.ndim == 1:
@@ -652,7 +652,7 @@ class TopicBackend:
             pose_error(self.state().pose, goal).reshape(2, 3), axis=1))
 
     def reasons(self) -> list[Reason]:
-        """Return the reasons that the controller reports next; see `Backend`."""
+        """Return the reasons that the controller reports next; see `LawBackend`."""
         with self._news:
             before = self._newest.reports
             self._news.wait_for(lambda: self._newest.reports > before, REPORTED)
@@ -662,7 +662,7 @@ class TopicBackend:
     # time
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
-        """Wait until a condition holds; see `Backend`."""
+        """Wait until a condition holds; see `LawBackend`."""
         self._require_open()
         now, passed = messages.seconds(self._newest.joints.header.stamp), 0.0
         with self._news:
@@ -692,7 +692,7 @@ class TopicBackend:
                 + f' ended? {START}')
 
     def listen(self, listener: Callable[[ArmState], None] | None) -> None:
-        """Call a function with every state, in the node's thread; see `Backend`."""
+        """Call a function with every state, in the node's thread; see `LawBackend`."""
         self._listener = listener
 
     def close(self) -> None:

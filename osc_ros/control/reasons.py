@@ -198,6 +198,8 @@ def figures_of(law: Law) -> Figures:
     approach, tip, unknown = level.approach(), level.generator, np.full(law.robot.n, np.nan)
     if settings.joints is not None:  # the joints lead, and the task has no goal
         approach = approach._replace(goal=None)
+    else:  # a goal may wait for its settings
+        approach = approach._replace(goal=law.deferred_goal(level.task.name, approach.goal))
     q = qd = tau = residual = unknown
     if law.has_ticked:
         q, qd, tau = (one.copy() for one in law.last_tick())

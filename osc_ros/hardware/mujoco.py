@@ -40,6 +40,13 @@ class MujocoArm:
 
     The brakes are closed except from the first `write` after `start` until `stop`.
 
+    Parameters
+    ----------
+    values, urdf, joint_names
+        See `Hardware`.
+    plant, hand : Plant, Hand, optional
+        The simulated arm, at its initial positions, and its gripper; default: made from `values`.
+
     """
 
     settings = (
@@ -92,11 +99,12 @@ class MujocoArm:
                 'name is refused. Empty: the loop ends with its node', fixed=True),
     )
 
-    def __init__(self, values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -> None:
+    def __init__(self, values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...],
+                 plant: Plant | None = None, hand: Hand | None = None) -> None:
         self._period = 1.0 / values['rate']
         self._steps = steps_per_period(values, 'hardware.timestep', 'hardware.rate')
-        self._hand = hand_of(urdf, values['gripper.joints'])
-        self._plant = _plant(values, urdf, joint_names, self._hand)
+        self._hand = hand_of(urdf, values['gripper.joints']) if plant is None else hand
+        self._plant = _plant(values, urdf, joint_names, self._hand) if plant is None else plant
         self._initial = self._plant.q
         self._compensates, self._is_held = values['driver_compensates'], bool(values['identity'])
         self._waits = values['pace'] == 'real_time'
@@ -180,8 +188,9 @@ class MujocoArm:
 
     def _require_hand(self) -> Hand:
         if self._hand is None:
-            raise InputError(f"{NAME} has no gripper: 'gripper.joints' names its finger joints, "
-                             "such as 'panda_finger_joint1' and 'panda_finger_joint2'")
+            raise InputError(f"{NAME} has no gripper: panda and fr3 have one; for another robot "
+                             "give its two finger joints: Arm.simulated(…, hand=('left', "
+                             "'right')), setting 'gripper.joints' of the hardware")
         return self._hand
 
     def report(self) -> Mapping[str, float]:

@@ -209,8 +209,7 @@ class Simulation:
         tau = self.law.torque(self.plant.time, q, qd)
         self.plant.step(tau, self._steps)
         self.law.plan()
-        if self._window is not None:
-            self._show()
+        self.show()
         return q, qd, tau
 
     def run(self, seconds: float, each: Callable[[], object] | None = None) -> Record:
@@ -239,8 +238,8 @@ class Simulation:
                          law.error))
         return Record(*(np.array(column) for column in zip(*rows)))
 
-    def _show(self) -> None:
-        """Wait until real time has reached the simulated time, and draw the arm."""
+    def show(self) -> None:
+        """With a window, wait until real time has reached the simulated time; draw the arm."""
         if self._window is None or not self._window.is_running():
             return  # the user has closed the window
         now, time = perf_counter(), self.plant.time

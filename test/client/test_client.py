@@ -739,6 +739,44 @@ def test_simulation_of_this_process_needs_no_recovery(in_process):
     assert 'no watchdogs' in in_process.recover()
 
 
+def test_simulation_that_diverges_says_so_and_is_reset_by_recover():
+    with osc_ros.Arm.simulated('panda') as arm:
+        start = arm.pose()
+        arm.move_to(arm.pose(shift=(0.0, 0.0, 0.02)))
+        arm.simulation.plant.push('panda_hand', [1e12, 0.0, 0.0])
+        with pytest.raises(ArmError, match='diverged'):
+            arm.sleep(1.0)
+        for command in (arm.hold, arm.axes, arm.gripper.state, lambda: arm.jog([0.1] * 6),
+                        lambda: arm.move_to(start)):
+            with pytest.raises(ArmError, match=r'diverged[\s\S]*Arm.recover'):
+                command()
+        assert 'activated' in arm.recover()
+        assert distance(arm.pose(), start) < 1e-6
+        goal = arm.pose(shift=(0.0, 0.0, 0.02))
+        assert distance(arm.move_to(goal).pose, goal) < 2e-3
+
+
+def test_simulation_that_is_reset_begins_again_at_time_0_with_the_same_commands():
+    with osc_ros.Arm.simulated('panda') as arm:
+        arm.move_to(arm.pose(shift=(0.0, 0.0, 0.02)))
+        arm.simulation.reset(HOME)
+        assert arm.sleep(0.1).time == pytest.approx(0.1)
+        record = arm.simulation.run(0.1)  # the loop of the client goes on
+        assert arm.state().time == pytest.approx(record.time[-1])
+        goal = arm.pose(shift=(0.0, 0.02, 0.0))
+        assert distance(arm.move_to(goal).pose, goal) < 2e-3
+
+
+def test_goal_that_waits_for_the_end_of_a_change_is_told_with_its_distance():
+    with osc_ros.Arm.simulated('panda') as arm:
+        goal = arm.pose(shift=(0.0, 0.2, 0.0))
+        arm.move_joints(arm.state().q + 0.2, wait=False)
+        arm.sleep(0.02)
+        with pytest.raises(ArmTimeoutError, match=naming('200.0 mm')) as error:
+            arm.move_to(goal, duration=5.0, timeout=0.05)
+        assert 'replaced' not in {reason.name for reason in error.value.reasons}
+
+
 def test_controller_that_falls_silent_is_a_time_out_that_names_it(over_ros, monkeypatch):
     from osc_ros.client import topics
     with osc_ros.Arm.ros(timeout=PATIENCE) as arm:

@@ -30,7 +30,6 @@ from osc_ros.control.tasks.task import Task
 from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import ArmTimeoutError, InputError, InputWarning, OscError, ReachError
 from osc_ros.model.files import shipped_urdf
-from osc_ros.sim.plant_payload import with_payload
 
 HOME = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]  # of a Panda
 STRETCHED = [0.0, -1.5708, 0.0, -1.5708, 0.0, 0.0]  # an UR5e that stands upright
@@ -158,14 +157,10 @@ def test_dry_friction_names_the_joints_and_what_is_missing():
 
 
 def test_unknown_load_is_named_with_its_mass():
-    values = {'payload.mass': 3.0, 'payload.center_of_mass': (0.0, 0.0, 0.0),
-              'payload.inertia': (1e-3, 0.0, 0.0, 1e-3, 0.0, 1e-3)}
-    urdf = with_payload(shipped_urdf('panda').read_text(), 'panda_hand_tcp', values)
-    robot = Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
-    law = osc_ros.Law(robot)
-    with osc_ros.Arm.simulated('panda', hand=()) as arm:
-        simulation = osc_ros.Simulation(urdf, law, SHIPPED['panda'].home)
-        arm._backend._backend.arm = simulation
+    def load(spec):
+        spec.body('panda_hand_tcp').add_body(mass=3.0, inertia=[1e-3] * 3, explicitinertial=True)
+
+    with osc_ros.Arm.simulated('panda', hand=(), furnish=load) as arm:
         arm.sleep(0.5)
         reason = reason_of(arm, arm.pose(shift=(0.0, 0.0, 0.05)), 'model')
     assert '3 kg' in reason.cause and 'arm.payload' in reason.remedy

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 import math
@@ -28,12 +27,12 @@ from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Description, Hardware, HardwareError
 from osc_ros.hardware.hardware_table import hardware_class
 from osc_ros.interrupts import set_handler
-from osc_ros.loop.engine import Engine, MODES, Stamp
+from osc_ros.loop.engine import MODES, Stamp
 from osc_ros.loop.process import realtime
 from osc_ros.loop.process.channel import Channel, rehearse
+from osc_ros.loop.process.hardware_engine import HardwareEngine
 from osc_ros.loop.process.process_start import Start, System
 from osc_ros.loop.process.reservation import reserve
-from osc_ros.model.gripper_state import goal_of, GripperState
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -47,17 +46,15 @@ LOOK_PERIOD = 0.1  # period of the check whether the node runs, while the arm is
 RECORDED = 600_000  # largest number of cycles whose times are recorded
 
 
-class ArmEngine(Engine):
+class ArmEngine(HardwareEngine):
     """
-    An engine that reads states from its own arm and sends torques to it.
+    A `HardwareEngine` in a process of its own.
 
     The node requests calls of the engine's methods and of functions of `osc_ros.loop.requests`;
     the engine serves one request per cycle, after the command was sent.
 
     Attributes
     ----------
-    hardware : Hardware
-        An open arm.
     is_ending : bool
         Whether the process ends as soon as the arm is at rest.
     is_held : bool
@@ -69,15 +66,15 @@ class ArmEngine(Engine):
 
     def __init__(self, law: Law, supervision: Supervision, hardware: Hardware, period: float,
                  channel: Channel, system: System) -> None:
-        super().__init__(law, supervision, period, self._write, self._tell)
-        self.hardware, self.is_ending, self.is_held = hardware, False, True
+        super().__init__(law, supervision, hardware, period, self._tell)
+        self.is_ending, self.is_held = False, True
         self._channel, self.node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
-        self._robot, self._arrived, self._stamp = law.robot, 0.0, (0, 0)
+        self._robot = law.robot
         self._compiled: Any = None  # record for compiled answers; None: Python answers
         self._builder = ThreadPoolExecutor(1, initializer=realtime.stay_behind)
         self._prepared: Future[CompiledLaw] = Future()
-        self._has_written = self._is_alone = self._is_lost = False
+        self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(4)
         self._cycle = 0
@@ -86,48 +83,10 @@ class ArmEngine(Engine):
 
     # The node calls these methods: it sends requests to this process through the channel.
 
-    def activate(self, missing: Array | None = None) -> None:
-        """Begin to control the arm, and hold the pose of the newest state."""
-        self.hardware.start()
-        try:
-            self._has_written = False
-            self._read(self.update)
-            super().activate(missing)
-            self.update(self.time, self.q, self.qd, self._stamp, self._arrived, self.effort)
-        except BaseException:
-            self._stop()
-            raise
-
-    def leave(self) -> None:
-        """Send the idle command as the last one, and return the arm to its own controller."""
-        super().leave()
-        self._stop()
-
     def recover(self) -> None:
         """Clear an error of the arm."""
-        if self.acts:
-            raise InputError('the arm is under control: there is nothing to recover from')
-        self.hardware.recover()
+        super().recover()
         self._is_lost = False
-
-    def hardware_report(self) -> dict[str, float]:
-        """Return numbers about the arm for the diagnostics, by name, see `Hardware.report`."""
-        return dict(self.hardware.report())
-
-    def move_gripper(self, command: list[float]) -> None:
-        """Move the gripper; command: width, largest force, speed (NaN or missing: default)."""
-        self._require_gripper()
-        self.hardware.move_gripper(goal_of(command))  # type: ignore[attr-defined]
-
-    def gripper_state(self) -> GripperState:
-        """Return the newest state of the gripper; InputError if there is none."""
-        self._require_gripper()
-        state: GripperState = self.hardware.gripper_state()  # type: ignore[attr-defined]
-        return state
-
-    def _require_gripper(self) -> None:
-        if not hasattr(self.hardware, 'move_gripper'):
-            raise InputError('this kind of arm has no gripper')
 
     def has_enough_states(self) -> bool:
         """Whether the start-up check has enough states, see `StartupStatistics.is_enough`."""
@@ -200,15 +159,15 @@ class ArmEngine(Engine):
             self._stop()
             self._tell('lost', str(error))
 
-    def cycle(self) -> None:
-        """Read a state, send a torque for it if the engine acts, and record both."""
+    def cycle(self) -> bool:
+        """Do a cycle, see `HardwareEngine.cycle`, and record state and torque."""
         self._has_written, acted = False, self.acts
         accepted = self._read(self.update if self._compiled is None else self._answer)
         if self.acts:
             if not self._has_written and self.guard.last_torque is not None:
                 self._write(self.guard.last_torque, None)
         elif accepted and not acted:
-            self.rest.add(self.q, self._state.tau)
+            self.rest.add(self.q, self.state_read.tau)
         if self._compiled is None:
             self.watch(math.inf)
             self._compiled = self.controller()
@@ -216,6 +175,7 @@ class ArmEngine(Engine):
         self._cycle += 1
         if self._cycle % COLLECTED == 0:
             realtime.collect_garbage()
+        return accepted
 
     def _answer(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                 effort: Array | None = None) -> bool:
@@ -262,48 +222,26 @@ class ArmEngine(Engine):
         self._latest = perf_counter() + ENDING
         self.end()
 
-    def _read(self, take: Callable[..., bool]) -> bool:
-        """
-        Read a state and pass it to `take`, which is called like `update`.
-
-        Return whether the state is plausible.
-
-        """
-        self._state = state = self.hardware.read()
-        self._arrived = perf_counter()
+    def _arrival_time(self) -> float:
+        now = perf_counter()
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
-        # while the engine acts, its supervisor checks the numbers
-        if not self.acts and not np.isfinite([*state.q, *state.qd]).all():
-            self.refuse(f'positions {state.q.tolist()}, velocities {state.qd.tolist()}: must '
-                        'be finite numbers', True)
-            return False
-        self._stamp = whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
-        return take(whole + 1e-9 * rest, state.q, state.qd, self._stamp, self._arrived, state.tau)
+        return now
 
     def _write(self, tau: Array, stamp: Stamp | None) -> None:
-        """Send torques to the arm, at most once per cycle."""
         if self._has_written:
             return
-        self._has_written = True
         times = self._times[self._cycle % len(self._times)]
         times[1] = perf_counter_ns()
-        self.hardware.write(tau)
+        super()._write(tau, stamp)
         times[2] = perf_counter_ns()
         self._command_sent = tau
 
     def _record(self) -> None:
-        state, numbers = self._state, self._numbers
+        state, numbers = self.state_read, self._numbers
         numbers[0], numbers[1] = self._has_written, MODES.index(self.mode)
         numbers[2:] = self._stamp
         self._channel.record(self._arrived, numbers, state.q, state.qd, state.tau,
                              self._command_sent)
-
-    def _stop(self) -> None:
-        """End the control of the arm; its own controller and brakes then hold the arm."""
-        try:
-            self.hardware.stop()
-        except HardwareError as error:
-            self._tell('error', f'the arm did not accept the end of the control: {error}')
 
     def _tell(self, event: str, *arguments: Any) -> None:
         """Send an event to the node; drop it if the queue is full."""
