@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 import logging
-from threading import Condition
+from threading import active_count, Condition
 from time import sleep
 from types import MappingProxyType
 from typing import Any
@@ -116,6 +116,11 @@ class LawBackend(ABC):
     def robot(self) -> Robot:
         """Model of the arm."""
         return self._law.robot
+
+    @property
+    def _time(self) -> float:
+        """Time of the newest state [s]."""
+        return float(self._loop.time)
 
     # requests
 
@@ -241,7 +246,7 @@ class LawBackend(ABC):
         limits, arrival = self._first.limits, -np.inf
         require_reach(self._law.robot, self._first, pose[None, :3, 3])
         if duration is not None:
-            now = self._loop.time
+            now = self._time
             arrival = now + duration
             warn(duration_text(duration, self._set_point(now), limits.inside(pose), limits))
         if not self._follow(PoseGoal(pose, arrival)):
@@ -251,13 +256,13 @@ class LawBackend(ABC):
         """Move the tip with a twist (6,) until the time-out of twists."""
         bounded, text = bounded_twist(twist, self._first.limits)
         warn(text)
-        self._follow(TwistGoal(bounded, self._loop.time + TWIST_TIMEOUT))
+        self._follow(TwistGoal(bounded, self._time + TWIST_TIMEOUT))
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow poses (m, 4, 4) at times (m,) after the observation [s]; return a report."""
         require_reach(self._law.robot, self._first, poses[:, :3, 3])
         self._lead(None)
-        start = self._loop.time + LEAD
+        start = self._time + LEAD
         entry = chunk_entry(observed_at + times, poses, observed_at, self._set_point(start),
                             start, self._first.limits, speed=0.01 * self.speed_override)
         self._follow(entry.path, start)
@@ -446,16 +451,17 @@ class LawBackend(ABC):
 
         """
         self._require_open()
-        end = self._loop.time + timeout - ROUNDING
+        end = self._time + timeout - ROUNDING
         while True:
             with self._news:
                 if until():
                     return True
                 self._require_motion()
-                if self._loop.time >= end:
+                if self._time >= end:
                     return False
                 self._await_state()
-            sleep(0)  # another thread may command now
+            if active_count() > 1:
+                sleep(0)  # another thread may command now
 
     def listen(self, listener: Callable[[ArmState], None] | None) -> None:
         """Call a function with every new state; None ends this."""

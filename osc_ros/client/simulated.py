@@ -126,6 +126,10 @@ class SimulatedBackend(LawBackend):
         if (listener := self._listener) is not None:
             listener(self._state)
 
+    @property
+    def _time(self) -> float:
+        return self._state.time
+
     def state(self) -> ArmState:
         """Return the newest state; see `LawBackend`."""
         self._require_open()

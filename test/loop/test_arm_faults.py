@@ -28,7 +28,7 @@ from osc_ros.hardware.mujoco import MujocoArm
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, IDLE
 from osc_ros.loop.journal import Journal
-from osc_ros.loop.process import process
+from osc_ros.loop.process import hardware_engine, process
 from osc_ros.loop.process.channel import Channel
 from osc_ros.loop.process.process import ArmEngine, EVENT
 from osc_ros.loop.process.process_start import System
@@ -118,7 +118,8 @@ def test_faults_of_an_arm_end_no_loop_and_send_no_wrong_torque(law, monkeypatch,
     engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System())
     now = 0.0  # no time-out depends on how busy this machine is
     engine.guard.clock = lambda: now
-    monkeypatch.setattr(process, 'perf_counter', lambda: now)
+    for module in (process, hardware_engine):
+        monkeypatch.setattr(module, 'perf_counter', lambda: now)
 
     def cycle():
         nonlocal now
@@ -166,7 +167,8 @@ def said_and_sent(monkeypatch, share, is_compiled):
     engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System())
     engine.attach_journal(Journal(1e3, 10**9))
     engine.guard.clock = lambda: now
-    monkeypatch.setattr(process, 'perf_counter', lambda: now)
+    for module in (process, hardware_engine):
+        monkeypatch.setattr(module, 'perf_counter', lambda: now)
     if not is_compiled:
         monkeypatch.setattr(type(engine), '_compiled', property(
             lambda self: None, lambda self, table: None), raising=False)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import math
 from time import perf_counter
 from typing import Any
 
@@ -41,6 +42,7 @@ class HardwareEngine(Engine):
                  post: Callable[..., None]) -> None:
         super().__init__(law, supervision, period, self._write, post)
         self.hardware = hardware
+        self._compiled: Any = None  # record for compiled answers; None: Python answers
         self._arrived, self._stamp, self._has_written = 0.0, (0, 0), False
 
     def activate(self, missing: Array | None = None) -> None:
@@ -85,13 +87,56 @@ class HardwareEngine(Engine):
         if not hasattr(self.hardware, 'move_gripper'):
             raise InputError('this kind of arm has no gripper')
 
-    def cycle(self) -> bool:
-        """Read a state, and send a torque if the engine acts; return whether it is plausible."""
-        self._has_written = False
-        accepted = self._read(self.update)
-        if self.acts and not self._has_written and self.guard.last_torque is not None:
-            self._write(self.guard.last_torque, None)
-        return accepted
+    def request(self, what: Callable[..., Any], *arguments: Any) -> Any:
+        """Return `what(self, *arguments)`, called between two states."""
+        self._settle()
+        try:
+            return what(self, *arguments)
+        finally:
+            self._compiled = self.controller()
+
+    def cycle(self) -> None:
+        """Read a state, and send a torque for it if the engine acts."""
+        self._has_written, acted = False, self.acts
+        accepted = self._read(self.update if self._compiled is None else self._answer)
+        if self.acts:
+            if not self._has_written and self.guard.last_torque is not None:
+                self._write(self.guard.last_torque, None)
+        elif accepted and not acted:
+            self.rest.add(self.q, self.state_read.tau)
+        if self._compiled is None:
+            self.watch(math.inf)
+            self._compiled = self.controller()
+
+    def _answer(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+                effort: Array | None = None) -> bool:
+        """Do the part of `update` up to the torque in compiled code; `_settle` does the rest."""
+        is_plain = False
+        tau = self._answering.answer(self._compiled, (time, q, qd, stamp, arrived), effort,
+                                     arrived)
+        if tau is not None:
+            self._write(tau, stamp)
+            done = self._now()
+            is_plain = (self._answering.is_plain(self._compiled, done)
+                        and done - arrived <= self.guard.settings.deadline)
+        if not is_plain or self._answering.is_full:
+            self._settle()
+        return True
+
+    def _settle(self) -> None:
+        """Process the records of compiled code; Python answers until `_compiled` is set again."""
+        self._compiled = None
+        for part, is_plain in self._answering.take_answers().groups(self.guard.settings.deadline):
+            try:
+                self.conclude(part, is_plain)
+            except HardwareError:
+                raise
+            except Exception as error:  # of any kind: an error must not stop the torques
+                self.fail(f'{type(error).__name__}: {error}')
+        if self.asks:
+            self.plan()
+        if self.journal is not None:
+            self.journal.renew_if_due()
 
     def _read(self, take: Callable[..., bool]) -> bool:
         """
@@ -112,6 +157,9 @@ class HardwareEngine(Engine):
 
     def _arrival_time(self) -> float:
         """Return the time at which the state that was just read has arrived [s]."""
+        return self._now()
+
+    def _now(self) -> float:
         return perf_counter()
 
     def _write(self, tau: Array, stamp: Stamp | None) -> None:
@@ -132,7 +180,7 @@ class LockstepEngine(HardwareEngine):
     """
     A control loop in the thread of the caller, who calls `cycle`; its clock is that of the arm.
 
-    Like a `LoopProcess`, it takes requests.
+    Like a `LoopProcess`, it takes requests. The state of the engine is up to date in a request.
 
     """
 
@@ -141,19 +189,15 @@ class LockstepEngine(HardwareEngine):
         super().__init__(law, supervision, hardware, period, post)
         self.use_clock(lambda: self._arrived)
 
-    def request(self, what: Callable[..., Any], *arguments: Any) -> Any:
-        """Return `what(self, *arguments)`."""
-        return what(self, *arguments)
-
-    def cycle(self) -> bool:
+    def cycle(self) -> None:
         """Do a cycle; if the arm fails, end the control, and post the event 'lost'."""
         try:
-            return super().cycle()
+            super().cycle()
         except HardwareError as error:
+            self._settle()
             self.lose()
             self._stop()
             self._post('lost', str(error))
-            return False
 
-    def _arrival_time(self) -> float:
+    def _now(self) -> float:
         return self.state_read.time

@@ -71,7 +71,6 @@ class ArmEngine(HardwareEngine):
         self._channel, self.node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
         self._robot = law.robot
-        self._compiled: Any = None  # record for compiled answers; None: Python answers
         self._builder = ThreadPoolExecutor(1, initializer=realtime.stay_behind)
         self._prepared: Future[CompiledLaw] = Future()
         self._is_alone = self._is_lost = False
@@ -159,53 +158,13 @@ class ArmEngine(HardwareEngine):
             self._stop()
             self._tell('lost', str(error))
 
-    def cycle(self) -> bool:
+    def cycle(self) -> None:
         """Do a cycle, see `HardwareEngine.cycle`, and record state and torque."""
-        self._has_written, acted = False, self.acts
-        accepted = self._read(self.update if self._compiled is None else self._answer)
-        if self.acts:
-            if not self._has_written and self.guard.last_torque is not None:
-                self._write(self.guard.last_torque, None)
-        elif accepted and not acted:
-            self.rest.add(self.q, self.state_read.tau)
-        if self._compiled is None:
-            self.watch(math.inf)
-            self._compiled = self.controller()
+        super().cycle()
         self._record()  # at the end, so that the record has the final mode of the cycle
         self._cycle += 1
         if self._cycle % COLLECTED == 0:
             realtime.collect_garbage()
-        return accepted
-
-    def _answer(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
-                effort: Array | None = None) -> bool:
-        """Do the part of `update` up to the torque in compiled code; `_settle` does the rest."""
-        is_plain = False
-        tau = self._answering.answer(self._compiled, (time, q, qd, stamp, arrived), effort,
-                                     arrived)
-        if tau is not None:
-            self._write(tau, stamp)
-            done = perf_counter()
-            is_plain = (self._answering.is_plain(self._compiled, done)
-                        and done - arrived <= self.guard.settings.deadline)
-        if not is_plain or self._answering.is_full:
-            self._settle()
-        return True
-
-    def _settle(self) -> None:
-        """Process the records of compiled code; Python answers until `_compiled` is set again."""
-        self._compiled = None
-        for part, is_plain in self._answering.take_answers().groups(self.guard.settings.deadline):
-            try:
-                self.conclude(part, is_plain)
-            except HardwareError:
-                raise
-            except Exception as error:  # of any kind: an error must not stop the torques
-                self.fail(f'{type(error).__name__}: {error}')
-        if self.asks:
-            self.plan()
-        if self.journal is not None:
-            self.journal.renew_if_due()
 
     def _look_for_node(self) -> None:
         """If the node has ended, print this once; end the loop, too, unless `is_held`."""
@@ -223,7 +182,7 @@ class ArmEngine(HardwareEngine):
         self.end()
 
     def _arrival_time(self) -> float:
-        now = perf_counter()
+        now = super()._arrival_time()
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
         return now
 
@@ -252,16 +211,14 @@ class ArmEngine(HardwareEngine):
         message = self._channel.requests.take()
         if message is None:
             return
-        self._settle()
         number, kind, answer = -1, ERROR, None
         try:
             number, what, arguments = pickle.loads(message)
-            kind, answer = ANSWER, what(self, *arguments)
+            kind, answer = ANSWER, self.request(what, *arguments)
         except OscError as error:
             answer = error
         except Exception as error:  # an error must not end the loop
             answer = OscError(f'{type(error).__name__}: {error}')
-        self._compiled = self.controller()
         try:
             self._send_answer(kind, number, answer)
         except InputError as error:  # too long, for example a recorded path of 10,000 poses
