@@ -31,7 +31,7 @@ from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.settings import Observation, Settings
-from osc_ros.control.step.step import law_torque, setup_torque
+from osc_ros.control.step.step import setup_torque, torque_for
 from osc_ros.control.tasks.task import Gains, Stiffness, Task
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.dynamics.methods import METHODS
@@ -195,12 +195,13 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     setup, tau = law._setup, np.zeros(7)
 
     def kernel(s):
-        return setup_torque(setup.record, PERIOD, s.q, s.qd, tau)
+        setup.d.time, setup.d.q[:], setup.d.qd[:] = PERIOD, s.q, s.qd
+        return setup_torque(setup.record)
 
     return [
         ('`setup_torque`: posture, sweeps, task forces, limits, friction, driver', kernel),
         ('`law_torque`: this, period of the states, targets, set-points, rates, memory',
-         lambda s: law_torque(setup.record, PERIOD, s.q, s.qd, tau)),
+         lambda s: torque_for(setup.record, PERIOD, s.q, s.qd, tau)),
     ]
 
 

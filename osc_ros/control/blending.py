@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.data import OF_BLEND
+from osc_ros.control.limits.limiter import count_fading
 from osc_ros.control.model_error.friction import duration_of_change
 from osc_ros.control.setpoint.posture import PostureSetPoint
 from osc_ros.dynamics.algebra.fade import CHANGE_RATE
@@ -52,11 +53,6 @@ class SetupBlending:
         self._run = run
         self.replaced: CompiledLaw | None = None
         self.posture: PostureSetPoint
-
-    @property
-    def difference(self) -> Array:
-        """Torques (n,) of the last tick, minus the torques for the new settings alone [N·m]."""
-        return np.array(self._run.tau_difference)
 
     def replace(self, old: CompiledLaw, posture: PostureSetPoint, new: CompiledLaw) -> None:
         """Let `new` replace `old`, which keeps its set-point of the posture."""
@@ -93,7 +89,7 @@ class SetupBlending:
         run = self._run
         if run.blends_load or run.blend_weight == 0.0:
             return
-        found = _duration(run.tau_difference / run.blend_weight, setup.settings.limits.effort,
+        found = _duration(setup.d.tau_fading / run.blend_weight, setup.settings.limits.effort,
                           HURRIED)
         if found < run.blend_duration:
             run.blend_age *= found / run.blend_duration
@@ -109,22 +105,24 @@ class SetupBlending:
         `carried` (n,) is the rest of it [N·m].
 
         """
-        difference, settings = np.empty(len(tau)), new.settings
+        settings, d = new.settings, new.d
         for setup in old, new:
             setup.set_blended(True)
-        if new.torque(time, q, qd, difference) < 0:
+        if new.torque(time, q, qd) < 0:
             self.end(old)
             new.refuse(q, qd)
         self.replace(old, posture, new)
-        difference = tau - difference
-        new.limiter.add(difference)
+        added = d.tau_friction - d.tau_driver
+        d.tau_fading[:] = difference = tau - (d.tau_limited + added)
+        d.last_limited[:] = d.last_tau - (added + difference)
+        count_fading(d, False)
         effort, run = settings.limits.effort, self._run
         least = max(settings.blend_time,
                     LOADING * abs(new.robot.payload_mass - old.robot.payload_mass),
                     duration_of_change(old.settings.friction, settings.friction, effort,
                                        np.asarray(new.robot.velocity_limits)))
         begin_blend(run, time, difference, effort, least)
-        run.tau_carried[:], run.blended_driver[:] = carried, new.driver_torque
+        run.tau_carried[:] = carried
         run.blends_load = new.robot is not old.robot
         for setup in old, new:
             setup.limiter.change_gently(self.left + SETTLING)
@@ -133,8 +131,7 @@ class SetupBlending:
 def begin_blend(run: Any, time: float, difference: Array, limits: Array, least: float) -> None:
     """Give the replaced setup the weight 1 at a time [s]; for the duration see `_duration`."""
     run.blend_duration = _duration(difference, limits, least)
-    run.tau_difference[:], run.blend_time = difference, time
-    run.blend_age, run.blend_weight = 0.0, 1.0
+    run.blend_time, run.blend_age, run.blend_weight = time, 0.0, 1.0
 
 
 def _duration(difference: Array, limits: Array, least: float) -> float:

@@ -17,7 +17,7 @@ from osc_ros.control.data import LAW_D, LAW_M, RUN
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
 from osc_ros.control.limits.clearance import KeepingClear
-from osc_ros.control.limits.limiter import Limiter
+from osc_ros.control.limits.limiter import count_fading, Limiter
 from osc_ros.control.limits.limits import payload_ratio
 from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.command_model import CommandModel
@@ -26,7 +26,7 @@ from osc_ros.control.model_error.friction import least_inertia
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.pieces import Pieces
-from osc_ros.control.setpoint.posture import posture_acceleration, PostureSetPoint
+from osc_ros.control.setpoint.posture import PostureSetPoint
 from osc_ros.control.setpoint.set_point_generator import STOP
 from osc_ros.control.settings import Settings
 from osc_ros.control.step.entries import entries
@@ -167,21 +167,6 @@ class CompiledLaw:
     def J(self) -> Array:
         """Jacobian (6 m, n) of the last tick."""
         return np.asarray(self.d.J)
-
-    @property
-    def friction_torque(self) -> Array:
-        """Torques (n,) of the last tick that compensate friction [N·m, N]."""
-        return np.asarray(self.d.tau_friction)
-
-    @property
-    def springs(self) -> Array:
-        """Torques (n,) of the springs of the joints at the last tick [N·m, N]."""
-        return np.array(self.d.tau_springs)
-
-    @property
-    def driver_torque(self) -> Array:
-        """Torques (n,) of the last tick that the driver adds [N·m, N]."""
-        return np.asarray(self.d.tau_driver)
 
     def _refer(self) -> None:
         """Create the record from which kernels read robot, settings and state of this setup."""
@@ -474,26 +459,19 @@ class CompiledLaw:
         full, bare = (one.torque(q, self.space.dynamics.gravity) for one in self._weights)
         return full - bare
 
-    def posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint) -> Array:
-        """Acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""
-        qdd = np.empty(len(q))
-        posture_acceleration(self.m, self.d, q, qd, posture.record, qdd)
-        return qdd
-
-    def torque(self, time: float, q: Array, qd: Array, tau: Array) -> int:
+    def torque(self, time: float, q: Array, qd: Array) -> int:
         """
-        Write the torques tau (n,) for a state, within all limits except rates.
-
-        The torques that the driver adds are subtracted.
+        Write the parts of the torque for a state to `d`, within all limits except rates.
 
         With friction compensation, the reference motion advances, too. `time` is the stamp of the
         state [s]. Return the number of solves, or REFUSED: the state, or the motion of the links,
         is not finite.
 
         """
-        put_targets(self.m, self.d, time, 1.0)
-        put_axes(self.d, self.record.turning, q)
-        return int(setup_torque(self.record, time, q, qd, tau))
+        self.d.time, self.d.q[:], self.d.qd[:] = time, q, qd
+        put_targets(self.m, self.d, 1.0)
+        put_axes(self.d, self.record.turning)
+        return int(setup_torque(self.record))
 
     @property
     def has_kernel(self) -> bool:
@@ -516,10 +494,10 @@ class CompiledLaw:
         rest, own, kept = self._rest, self.record.run, self.m.compensates_friction
         self.record.run = RUN.new(n=self.robot.n)
         self.space.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
-        self.limiter.add(rest)
+        count_fading(self.d, False)
         if not self.has_kernel:  # to compile the functions for friction, too
             self.m.compensates_friction = True
-        self.torque(0.0, q, rest, rest.copy())
+        self.torque(0.0, q, rest)
         self.record.run, self.m.compensates_friction = own, kept
         put_at_rest(self.d)
         self.limiter.forget()

@@ -318,11 +318,7 @@ OF_BLEND = (
     Slot('blend_duration', (), 's', 'length of the blend'),
     Slot('blends_load', (), '', 'whether the laws have different robots', bool),
     Slot('tau_carried', ('n',), 'N·m, N', 'compensation of model errors that only the replaced '
-         'law needs, because the new model includes it'),
-    Slot('tau_replaced', ('n',), 'N·m, N', 'torques of the replaced law at this tick; after the '
-         'blend of the torques, what is sent in addition to them'),
-    Slot('tau_difference', ('n',), 'N·m, N', 'torques of this tick minus those of the new law'),
-    Slot('blended_driver', ('n',), 'N·m, N', 'torques that the driver adds'))
+         'law needs, because the new model includes it'))
 
 # Of a law, whatever its settings; both laws of a blend use it.
 RUN = Table(
@@ -467,12 +463,10 @@ OF_LIMITS = (
     Slot('has_last', (), '', 'whether there was a torque', bool),
     Slot('last_time', (), 's', 'stamp of the state for which `last_tau` was computed'),
     Slot('last_tau', ('n',), 'N·m, N', 'the last torque of the law'),
-    Slot('added', ('n',), 'N·m, N', 'torques that are added after the limits, within which their '
-         'sum stays: those that make up for what the model lacks'),
-    Slot('beside', ('n',), 'rad/s², m/s²', 'acceleration of the last tick by the torques that a '
-         'blend of two loads added'),
-    Slot('offset', ('n',), 'N·m, N', 'part of the last torque that the limits do not count: '
-         'compensation of friction, less what the driver adds, and what a blend adds'),
+    Slot('last_limited', ('n',), 'N·m, N', 'the part of it that the limits bound: without '
+         '`tau_friction`, `tau_driver` and `tau_fading`'),
+    Slot('fading_acceleration', ('n',), 'rad/s², m/s²', 'acceleration by `tau_fading` at the last '
+         'tick, if the two laws of the blend have different loads'),
     Slot('shares', (2,), '', 'shares of the accelerations of tasks and posture that the limits '
          'allow'),
     Slot('rate_share', (), '', 'share of the wanted change of the torques that the limits of '
@@ -480,6 +474,22 @@ OF_LIMITS = (
 
 LAW_D = Table(
     'LawD',
+    # the state, and the torques for it: `tau` is the sum of the five below it, see `step.add_up`
+    Slot('time', (), 's', 'stamp of the state'),
+    Slot('tick', (), 's', 'time since the last torque; 0 at the first'),
+    Slot('q', ('n',), 'rad, m', 'positions'),
+    Slot('qd', ('n',), 'rad/s, m/s', 'velocities'),
+    Slot('tau', ('n',), 'N·m, N', 'torque of the law, within the limits of the rates'),
+    Slot('tau_limited', ('n',), 'N·m, N', '`tau_motion` + `tau_springs`, within all other limits'),
+    Slot('tau_friction', ('n',), 'N·m, N', 'compensation of friction'),
+    Slot('tau_driver', ('n',), 'N·m, N', 'torque that the driver adds, which is subtracted'),
+    Slot('tau_fading', ('n',), 'N·m, N', 'torque that a blend of two laws adds to that of this '
+         'one'),
+    Slot('tau_disturbance', ('n',), 'N·m, N', 'compensation of model errors; before it is '
+         'computed, that of the last tick'),
+    Slot('tau_motion', ('n',), 'N·m, N', 'torque of tasks and posture, M q̈ₚ + C + G + JᵀF, before '
+         'the limits'),
+    Slot('tau_springs', ('n',), 'N·m, N', 'torque of the springs of the joints'),
     # gains in force
     Slot('gain_period', (), 's', 'period of the states that bounds the gains; 0: they are as set'),
     Slot('posture_frequency', (), 'rad/s', 'natural frequency of the posture'),
@@ -535,10 +545,6 @@ LAW_D = Table(
          'the box, or where the tip was if it began behind them; they only move inward, to there'),
     Slot('hand_wrench', (6,), 'N·m, N', 'wrench of damper and walls on the tip, base axes'),
     Slot('hand_acceleration', (6,), 'rad/s², m/s²', 'acceleration of the tip if no hand pushes'),
-    # torques that add up
-    Slot('tau_springs', ('n',), 'N·m, N', 'of the springs of the joints'),
-    Slot('tau_friction', ('n',), 'N·m, N', 'that compensate friction'),
-    Slot('tau_driver', ('n',), 'N·m, N', 'that the driver adds'),
     # the links of the tasks
     Slot('J', ('6m', 'n'), '', 'Jacobian of the links'),
     # motion of the joints if every task followed its target, see `step.reference`
@@ -585,7 +591,9 @@ LAW_D = Table(
         Slot('window', (2, 'n'), 'N·m, N', 'least and most torques, within the effort limits'),
         Slot('M_inv', ('n', 'n'), '1/(kg·m²), 1/kg', 'inverse of the inertia matrix'),
         Slot('unit', ('n',), '', 'memory for the inverse'),
-        Slot('tau_before', ('n',), 'N·m, N', 'torques before the limits'),
+        Slot('tau_acting', ('n',), 'N·m, N', 'torque that acts on the joints, without the '
+             'compensation of model errors'),
+        Slot('near_loss', ('n',), 'rad/s², m/s²', 'acceleration that near pairs took'),
         Slot('M_joint', ('n', 'n'), 'kg·m², kg', 'inertia matrix'),
         Slot('B', ('n', 'n'), '', 'weights of a change of the accelerations, by the tasks'),
         Slot('M_inv_B', ('n', 'n'), '', 'M⁻¹ B'),

@@ -63,7 +63,7 @@ from osc_ros.control.step.evaluate import PAUSE, period_for_gains
 from osc_ros.control.step.law_record import CONTROLLER, INFINITE, REFUSED
 from osc_ros.control.step.places import Copies, load, Places
 from osc_ros.control.step.reference import put_at_rest
-from osc_ros.control.step.step import law_torque
+from osc_ros.control.step.step import torque_for
 from osc_ros.control.tasks import impedance
 from osc_ros.control.tasks.bandwidth import DELAY
 from osc_ros.control.tasks.feedback import pose_error
@@ -238,7 +238,7 @@ class Law:
         self._deferred: list[tuple[str, str | None, float, str, tuple[Any, ...]]] = []
         setup.start(q)
         self._run = RUN.new(n=robot.n)
-        self._blending, self._compensation = SetupBlending(self._run), self._rest
+        self._blending = SetupBlending(self._run)
         self._observed = -math.inf
         self._posture = PostureSetPoint(robot, q)
         self._leaving = PostureSetPoint(robot, q)  # of replaced settings with another leader
@@ -419,7 +419,7 @@ class Law:
     @property
     def friction_torque(self) -> Array:
         """Friction compensation (n,) of the last tick [N·m]."""
-        return self._setup.friction_torque.copy()
+        return np.array(self._setup.d.tau_friction)
 
     @property
     def external(self) -> ExternalForce | None:
@@ -430,13 +430,12 @@ class Law:
     @property
     def compensation(self) -> Array:
         """Compensation (n,) of model errors at the last tick [N·m]."""
-        return self._compensation
+        return np.array(self._setup.d.tau_disturbance)
 
     @property
     def compensates(self) -> bool:
         """Whether torques depend on the estimate of external torques."""
-        return (self._compensation is not self._rest
-                or self._setup.settings.compensated is not None)
+        return bool(self._setup.m.compensates)
 
     def external_report(self) -> Report | None:
         """Return copies of `external` and `compensation`; None without an observer."""
@@ -540,7 +539,7 @@ class Law:
         put_at_rest(setup.d)
         if setup.guidance is not None:
             setup.guidance.forget()
-        setup.friction_torque[:] = 0.0
+        setup.d.tau_friction[:] = 0.0
 
     def rejoin(self, q: Array) -> None:
         """
@@ -616,14 +615,14 @@ class Law:
         if self._setup.asks or self.waits:
             self.plan()
         tau = np.empty(len(q))
-        count = int(law_torque(self._setup.record, time, q, qd, tau))
+        count = int(torque_for(self._setup.record, time, q, qd, tau))
         self.require(count, q, qd)
         self.note(count)
         self.end_blend()
         return tau
 
     def require(self, count: int, q: Array, qd: Array) -> None:
-        """Raise the error for a state, if `count`, returned by `law_torque`, is an error code."""
+        """Raise the error for a state, if `count`, returned by `torque_for`, is an error code."""
         if count == INFINITE:
             raise InputError('the torque is not finite')
         if count == REFUSED:
@@ -666,35 +665,24 @@ class Law:
     @property
     def remembered(self) -> tuple[Any, ...]:
         """State for the next torques that is not in `state_arrays`; set those arrays first."""
-        return (self._observed, self._is_placed, self._compensation is not self._rest,
+        return (self._observed, self._is_placed,
                 tuple(generator.motions for generator in self.generators),
                 tuple(posture.motion for posture in self._postures()),
                 self.obstacles.named, tuple(self._deferred))
 
     @remembered.setter
     def remembered(self, values: tuple[Any, ...]) -> None:
-        (self._observed, self._is_placed, compensates, motions, of_joints, obstacles,
-         deferred) = values
+        self._observed, self._is_placed, motions, of_joints, obstacles, deferred = values
         self._deferred = list(deferred)
         self.obstacles.named = obstacles
         for generator, one in zip(self.generators, motions, strict=True):
             generator.motions = one
         for posture, motion in zip(self._postures(), of_joints, strict=True):
             posture.use_motion(motion)
-        self._find_compensation(self._setup)
-        if not compensates:
-            self._compensation = self._rest
 
     def note(self, solves: int) -> None:
         """Record that torques were computed for a state, and the number of solves."""
-        setup = self._setup
-        setup.solver.note(solves)
-        self._find_compensation(setup)
-
-    def _find_compensation(self, setup: CompiledLaw) -> None:
-        found = setup.unmodelled
-        self._compensation = (self._rest if found is None or found.compensation is None
-                              else found.torque)
+        self._setup.solver.note(solves)
 
     def end_blend(self) -> None:
         """End a change of settings if the torques for the old ones have the weight 0."""
@@ -715,10 +703,9 @@ class Law:
         return kernel_array(q), kernel_array(qd)
 
     def _note_compensation(self, torque: Array) -> None:
-        """Store the compensation (n,) of this tick; the limits of the next torques include it."""
-        self._compensation = torque
+        """Store a compensation (n,), which the limits of the next torques include."""
         for setup in self._setups():
-            setup.limiter.added[:] = torque
+            setup.d.tau_disturbance[:] = torque
 
     def _setups(self) -> tuple[CompiledLaw, ...]:
         """Return the `CompiledLaw` that is being replaced, if any, and the one in force."""
@@ -742,7 +729,8 @@ class Law:
             following.unmodelled.go_on_from(before.unmodelled)
             if following.robot is not before.robot:
                 following.unmodelled.leave_to_model(following.added_weight(before, q))
-        self._find_compensation(following)
+        following.d.tau_disturbance[:] = (
+            0.0 if following.unmodelled is None else following.unmodelled.torque)
 
     def _prepare(self, following: CompiledLaw, q: Array) -> None:
         """Prepare a `CompiledLaw` to continue from the state of the one in force, at q (n,)."""
@@ -752,7 +740,6 @@ class Law:
             following.d.take(before.d, ('reference', 'reference_time', 'longest_tick'))
         following.set_gravity(self._run.gravity)
         self._hand_over(following, q)
-        following.limiter.added[:] = self._compensation
         if self._period_for_gains > following.longest_period:
             following.limit_gains(self._period_for_gains)
 
@@ -807,9 +794,9 @@ class Law:
             else:  # a posture in motion would step the torques of free drive
                 self._posture.hold(q.copy())
         self._posture.pause_beyond(*following.joint_pausing(self._posture.motion))
-        compensation = before.limiter.added.copy()
+        compensation = before.d.tau_disturbance.copy()
         self._prepare(following, q)
-        now = following.limiter.added
+        now = following.d.tau_disturbance.copy()
         self._blending.begin(before, posture, following, time, q, qd, tau - now,
                              compensation - now)
         self._use_now(following)
@@ -1617,7 +1604,8 @@ class Law:
         the driver, 'free_drive' the torque of free drive, and 'disturbance' the compensation of
         model errors, if there are any.
         'limits' is the change by the limits, 'fading' is the difference of the blend to the torque
-        of the new settings.
+        of the new settings. They are read from a copy of `data.LAW_D`; the step computes bias,
+        posture and tasks in one pass, so here the bias is computed again, and subtracted.
 
         Raises
         ------
@@ -1625,28 +1613,27 @@ class Law:
             No tick since `hold`.
 
         """
-        q, qd, tau = self.last_tick()
-        setup = self._setup
-        to_posture = setup.posture_acceleration(q, qd, self._posture)
-        bias = setup.inverse_dynamics(q, qd, self._rest)
-        found = {'bias': bias, 'posture': setup.inverse_dynamics(q, qd, to_posture) - bias}
-        if setup.settings.joints is not None:
-            found['springs'] = setup.springs
+        q, qd, _ = self.last_tick()
+        setup, d = self._setup, self._setup.d.copy()
+        of_tasks = {}
         for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
-            F = setup.solver.forces[6 * k:6 * k + 6]
-            found[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F
+            of_tasks[level.task.name] = d.level_F[6 * k:6 * k + 6] @ d.J[6 * i:6 * i + 6]
         if setup.guidance is not None:
             i = setup.at[0]
-            found['free_drive'] = setup.guidance.wrench @ setup.J[6 * i:6 * i + 6]
+            of_tasks['free_drive'] = d.hand_wrench @ d.J[6 * i:6 * i + 6]
+        bias = setup.inverse_dynamics(q, qd, self._rest)
+        found = {'bias': bias, 'posture': d.tau_motion - bias - sum(of_tasks.values())}
+        if setup.settings.joints is not None:
+            found['springs'] = d.tau_springs
+        found.update(of_tasks)
         if setup.settings.driver is not None:
-            found['driver'] = -setup.command_model.driver_torque(q, qd)
+            found['driver'] = -d.tau_driver
         if setup.settings.friction is not None:
-            found['friction'] = self.friction_torque
-        found['fading'] = self._blending.difference
-        found['limits'] = tau - sum(found.values())
-        if self._compensation is not self._rest:
-            found['disturbance'] = self._compensation.copy()
-            found['limits'] = found['limits'] - self._compensation
+            found['friction'] = d.tau_friction
+        if setup.m.compensates:
+            found['disturbance'] = d.tau_disturbance
+        found['fading'] = d.tau_fading
+        found['limits'] = d.tau - sum(found.values())
         return found
 
     def last_tick(self) -> tuple[Array, Array, Array]:

@@ -17,7 +17,7 @@ from osc_ros.control.model_error.contact import NOT_TOUCHED
 from osc_ros.control.safety.answered import ANSWER, answered_stamp, Answers, UNASKED
 from osc_ros.control.safety.safety import REJECTED
 from osc_ros.control.step.entries import example
-from osc_ros.control.step.law_record import sense_at, step_at, watch_at
+from osc_ros.control.step.law_record import step_at, watch_at
 from osc_ros.control.step.step import sense, step, watch
 from osc_ros.dynamics.algebra.vectors import assign
 
@@ -53,7 +53,7 @@ def put_answer(entry, controller, at):
     assign(d.sample_q, at.q)
     assign(d.sample_qd, at.qd)
     assign(d.sample_effort, at.effort)
-    code = step_at(entry, (controller, at.tau))
+    code = step_at(entry, (controller,))
     _put_result(d, at, code)
     at.touch, at.fault_count = d.touch, d.fault_count
     for k in range(d.fault_count):
@@ -85,7 +85,7 @@ def put_watch(entry, controller, at, longest, command):
 @inlined
 def put_touch(entry, controller, at):
     """Detect a contact by `sense` of `control.step.step`, after the torques have been sent."""
-    at.touch = sense_at(entry, (controller,))
+    at.touch = step_at(entry, (controller,))
     at.met = controller.contact.value
 
 

@@ -186,7 +186,7 @@ class Engine:
             for name in ('q', 'qd', 'effort'):
                 if (value := vars(engine)[name]) is not None:
                     vars(engine)[name] = float_array(name, value, (robot.n,))
-        for motion, base, pending, *_ in found.remembered[3]:
+        for motion, base, pending, *_ in found.remembered[2]:
             for one in (motion, base, *(scheduled for _, scheduled in pending)):
                 if isinstance(one, PoseGoal):
                     float_array('pose', one.pose, (4, 4))

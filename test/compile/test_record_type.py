@@ -86,6 +86,7 @@ def test_every_slot_of_a_record_has_a_meaning_and_a_place_of_its_own(table):
     found = []
     for name, slot in table.slots.items():
         assert slot.meaning, name
+        assert slot.shape or name not in table.room or not isinstance(slot.kind, type), name
         start, shape = table.shape_of(name, {'n': 5, 'k': 0, 'm': 0})
         if slot.row is None:
             found.extend(range(start, start + int(np.prod(shape))))

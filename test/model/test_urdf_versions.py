@@ -119,7 +119,8 @@ def hardest_braking(limits, period=1e-3):
     d.limits[:], d.unexplained[:], m.payload_ratio = limits.table, np.nan, 1.0
     upper = d.highest
     for _ in range(5000):
-        exceeds(m, d, q, qd, 1.0 / (2.0 * period))
+        d.q[:], d.qd[:], d.tick = q, qd, period
+        exceeds(m, d)
         hardest = max(hardest, -upper[0])
         q[0] += period * qd[0] + 0.5 * period ** 2 * upper[0]
         qd[0] += period * upper[0]

@@ -12,5 +12,6 @@ def compiled(friction, q, qd, motion, tau, gain, inertia, table):
     m, d = LAW_M.new(n=len(q)), LAW_D.new(n=len(q))
     m.friction[:], m.sliding = (friction.coulomb, friction.viscous), friction.velocity
     d.reference[:], d.least_inertia[:], d.limits[:] = motion, inertia, table
-    put_compensation(m, d, q, qd, tau, gain)
+    d.q[:], d.qd[:], d.tau_limited[:] = q, qd, tau
+    put_compensation(m, d, gain)
     return d.tau_friction.copy()

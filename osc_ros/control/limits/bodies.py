@@ -32,11 +32,11 @@ def axis_of(d, i):
 
 
 @inlined
-def put_poses(m, d, q):
-    """Write rotations and origins of the bodies at q (n,)."""
+def put_poses(m, d):
+    """Write rotations and origins of the bodies."""
     for i in range(d.n):
         R, p, x = (matrix_at(m.body_turn[i], 0), vector_at(m.body_place[i], 0),
-                   q[m.body_joint[i]])
+                   d.q[m.body_joint[i]])
         if m.body_slides[i]:
             p = add(p, (x * R[2], x * R[5], x * R[8]))
         else:
@@ -54,11 +54,11 @@ def put_poses(m, d, q):
 
 
 @inlined
-def put_motions(m, d, qd):
-    """Write the motions of the bodies for q̈ = 0, after `put_poses`; qd is (n,)."""
+def put_motions(m, d):
+    """Write the motions of the bodies for q̈ = 0, after `put_poses`."""
     for i in range(d.n):
         omega, alpha, v, a, parent = ZERO, ZERO, ZERO, ZERO, m.body_parent[i]
-        rate = along(qd[m.body_joint[i]], axis_of(d, i), ZERO)
+        rate = along(d.qd[m.body_joint[i]], axis_of(d, i), ZERO)
         if parent >= 0:
             omega, alpha = vector_at(d.body_omega[parent], 0), vector_at(d.body_alpha[parent], 0)
             away = sub(vector_at(d.body_origin[i], 0), vector_at(d.body_origin[parent], 0))

@@ -159,14 +159,15 @@ def _gain(d, i, surprise):
 
 
 @inlined
-def _put_bounds(m, d, q, qd, quickest, lead):
+def _put_bounds(m, d, quickest, lead):
     """
-    Write the bounds of the accelerations, lowest ≤ highest; for the arguments see `exceeds`.
+    Write the bounds of the accelerations, lowest ≤ highest.
 
-    The unexplained acceleration is expected to last for `lead` seconds.
+    The unexplained acceleration is expected to last for `lead` seconds. `quickest` is the highest
+    rate that the tick length allows, 1 / (2 Δt) [1/s]; 0 at the first tick.
 
     """
-    slowest = np.inf
+    slowest, q, qd = np.inf, d.q, d.qd
     if m.payload_ratio > 1.0 and quickest > 0.0:
         slowest = ABSENT_RATE * quickest / m.payload_ratio
     quickest = min(quickest, 2.0 * slowest)
@@ -178,26 +179,26 @@ def _put_bounds(m, d, q, qd, quickest, lead):
         steep = push_share(d, i, rate)
         high = ceiling(d.most_q[i] - q[i], qd[i], fastest, deceleration, rate, quickest, steep)
         low = -ceiling(q[i] - d.least_q[i], -qd[i], fastest, deceleration, rate, quickest, steep)
-        high -= max(driven, 0.0) + max(d.beside[i], 0.0)
-        low -= min(driven, 0.0) + min(d.beside[i], 0.0)
+        high -= max(driven, 0.0) + max(d.fading_acceleration[i], 0.0)
+        low -= min(driven, 0.0) + min(d.fading_acceleration[i], 0.0)
         # if the bounds contradict each other, the limit ahead of the joint has priority
         d.lowest[i] = min(low, high) if qd[i] > 0.0 else low
         d.highest[i] = high if qd[i] > 0.0 else max(low, high)
 
 
 @kernel
-def exceeds(m, d, q, qd, quickest):
+def exceeds(m, d):
     """
     Compute the bounds of the accelerations; return whether the law exceeds one of them.
 
     The unexplained acceleration of a joint is the measured acceleration minus the commanded one,
     averaged over the ticks (in free drive partly without averaging, see `_certain`). Its causes
     are for example a person, a contact or a payload. NaN as that of the last tick: it is set to
-    zero. On entry `qdd_law` is without the acceleration of the posture; `quickest` is 1 / (2 Δt),
-    where Δt is the time since the last tick [1/s]; 0 at the first tick.
+    zero. On entry `qdd_law` is without the acceleration of the posture.
 
     """
-    guided, ratio = d.guided, m.payload_ratio
+    guided, ratio, qd = d.guided, m.payload_ratio, d.qd
+    quickest = 0.5 / d.tick if d.tick > 0.0 else 0.0  # [1/s]
     is_regular = 2.0 * quickest * LONGEST_TICK >= 1.0 and np.isfinite(d.unexplained[1, 0])
     # The second torque after an interruption starts a fade; a resistance to a push would fade too.
     counts = is_regular and not (guided > 0.0 and np.isnan(d.commanded[2, 0]))
@@ -222,7 +223,7 @@ def exceeds(m, d, q, qd, quickest):
             if guided > 0.0:
                 change += guided * min(1.0 - weight, heaviest) * _certain(d, i, reached)
             d.unexplained[0, i] = mean + change
-    _put_bounds(m, d, q, qd, quickest, lead)
+    _put_bounds(m, d, quickest, lead)
     is_beyond = False
     for i in range(d.n):
         d.qdd_law[i] += d.qdd_posture[i]

@@ -28,7 +28,6 @@ from osc_ros.control.limits.load import bounded_loads, IDLE
 from osc_ros.control.limits.near_rows import near_rows
 from osc_ros.control.limits.nearest import gentle_step, narrow, PUSH, torques_within
 from osc_ros.dynamics.algebra.fade import smoothed
-from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -36,10 +35,10 @@ Array = NDArray[np.float64]
 
 
 @inlined
-def _advance(m, d, time):
-    """Advance a change of the limits to a time [s], C¹; infinite limits change at once."""
-    d.limits_since = min(d.limits_since, time)
-    share = smoothed((time - d.limits_since) / m.blend_time)
+def _advance(m, d):
+    """Advance a change of the limits, C¹; infinite limits change at once."""
+    d.limits_since = min(d.limits_since, d.time)
+    share = smoothed((d.time - d.limits_since) / m.blend_time)
     for row in range(len(d.limits)):
         for i in range(d.n):
             begin, end = d.limits_begin[row, i], m.limits[row, i]
@@ -50,58 +49,52 @@ def _advance(m, d, time):
 
 
 @inlined
-def _since_last(d, time):
-    """Time since the last torque [s]; 0 at the first, and if the time does not advance."""
-    return time - d.last_time if d.has_last and time > d.last_time else 0.0
-
-
-@inlined
-def _put_window(d, duration):
+def _put_window(d):
     """
     Write the lowest and highest torques; in free drive they also satisfy the rate limits.
 
-    `duration` is the time since the last torque [s]. Outside of free drive only `limit_rate`
-    bounds the rates, by one factor for all joints. In free drive that would delay the light
-    joints, which a person may push beyond their speed limits, until the torques of the heavy
-    joints have changed.
+    Outside of free drive only `limit_rate` bounds the rates, by one factor for all joints. In free
+    drive that would delay the light joints, which a person may push beyond their speed limits,
+    until the torques of the heavy joints have changed.
 
     """
     for i in range(d.n):
         most, rate = d.most_effort[i], d.most_effort_rate[i]
         d.window[0, i], d.window[1, i] = -most, most
-        if d.guided > 0.0 and duration > 0.0 and rate < np.inf:
-            narrow(d.window, i, d.last_tau[i] - d.offset[i], rate * duration / d.guided)
+        if d.guided > 0.0 and d.tick > 0.0 and rate < np.inf:
+            narrow(d.window, i, d.last_limited[i], rate * d.tick / d.guided)
 
 
 @stage
-def near_bounds(m, d, clearance, gravity, time, q, qd, tau):
+def near_bounds(m, d, clearance, gravity):
     """
-    Compute the bounds of a tick; return -1 if tau is within them, and `limit` is not needed.
+    Compute the bounds of a tick; return -1 if `tau_limited` is within them, without `limit`.
 
     Otherwise return the number of rows, of gravity loads and near pairs; the caller then writes
     the inverse of the inertia matrix, and calls `limit`. On entry `qdd_posture` is the
-    acceleration of the posture, and `qdd_law` all other accelerations due to tau. `clearance` is a
-    record CLEARANCE; gravity is (3,) [m/s²], `time` the stamp of the state [s].
+    acceleration of the posture, and `qdd_law` all other accelerations due to the torques.
+    `clearance` is a record CLEARANCE; gravity is (3,) [m/s²].
 
     """
     count = 0
     if d.limits_change:
-        _advance(m, d, time)
-    dt = _since_last(d, time)
-    step = dt / m.blend_time
+        _advance(m, d)
+    d.tick = d.time - d.last_time if d.has_last and d.time > d.last_time else 0.0
+    step = d.tick / m.blend_time
     d.guided += min(max((1.0 if m.is_guided else 0.0) - d.guided, -step), step)
-    is_beyond = exceeds(m, d, q, qd, 0.5 / dt if dt > 0.0 else 0.0)
-    _put_window(d, dt)
+    is_beyond = exceeds(m, d)
+    _put_window(d)
     for i in range(d.n):
-        is_beyond = is_beyond or not d.window[0, i] <= tau[i] + d.added[i] <= d.window[1, i]
-        is_beyond = is_beyond or d.gentle > 0.0 and dt > 0.0 and not np.abs(
-            tau[i] + d.added[i] - d.last_tau[i] + d.offset[i]) <= gentle_step(d, i, dt)
+        tau = d.tau_limited[i] + d.tau_disturbance[i]
+        is_beyond = is_beyond or not d.window[0, i] <= tau <= d.window[1, i]
+        is_beyond = is_beyond or d.gentle > 0.0 and d.tick > 0.0 and not np.abs(
+            tau - d.last_limited[i]) <= gentle_step(d, i, d.tick)
     d.loads_idle -= 1
     if d.loads_idle < 0:
-        count = bounded_loads(m, d, gravity, q, qd)
+        count = bounded_loads(m, d, gravity)
         d.loads_idle = IDLE if count < 0 else 0
         count = max(count, 0)
-    count += near_rows(m, d, clearance, time, dt, q, qd, count)
+    count += near_rows(m, d, clearance, count)
     if not (is_beyond or count > 0 or d.was_at_bound):
         d.limits_work = False
         return -1
@@ -120,34 +113,29 @@ def near_bounds(m, d, clearance, gravity, time, q, qd, tau):
 
 
 @stage
-def limit(m, d, solves, count, time, qd, tau):
+def limit(m, d, solves, count):
     """
-    Bring torques tau (n,) within all limits except the rates; call it after `near_bounds`.
+    Bring `tau_limited` within all limits except the rates; call it after `near_bounds`.
 
     `solves` is the number of solves for the forces of the tasks, `count` the result of
-    `near_bounds`, `time` the stamp of the state [s].
+    `near_bounds`. The limits hold for the sum with the compensation of model errors.
 
     """
-    assign(d.tau_before, tau)
     d.was_at_bound = True
     for i in range(d.n):
-        tau[i] += d.added[i]
-    d.limits_work = torques_within(m, d, solves, count, _since_last(d, time), qd, tau)
+        d.tau_limited[i] += d.tau_disturbance[i]
+    d.limits_work = torques_within(m, d, solves, count)
     for i in range(d.n):
-        tau[i] -= d.added[i]
+        d.tau_limited[i] -= d.tau_disturbance[i]
     for i in range(d.n):
         for j in range(d.n):
-            d.commanded[0, i] += d.M_inv[i, j] * (tau[j] - d.tau_before[j])
+            d.commanded[0, i] += d.M_inv[i, j] * (
+                d.tau_limited[j] - (d.tau_motion[j] + d.tau_springs[j]))
 
 
 @stage
-def put_near_loss(d, count, lost):
-    """
-    Write the accelerations `lost` (n,) that near pairs took from the law; call it after `limit`.
-
-    `count` is the result of `near_bounds`. Return whether there are any.
-
-    """
+def put_near_loss(d, count):
+    """Write `near_loss` after `limit`, whose `count` this is; return whether there is any."""
     n, is_held, push, x = d.n, False, d.bound_rows[PUSH], d.joint_rows[0]
     x[:] = 0.0
     for k in range(count):
@@ -162,34 +150,35 @@ def put_near_loss(d, count, lost):
             for j in range(n):
                 y[i] += d.M_inv[i, j] * x[j]
         for i in range(n):
-            lost[i] = -y[i]
+            d.near_loss[i] = -y[i]
             for j in range(n):
-                lost[i] += d.M_inv_B[i, j] * y[j]
+                d.near_loss[i] += d.M_inv_B[i, j] * y[j]
     return is_held
 
 
 @kernel
-def add(d, torques):
+def count_fading(d, is_loading):
     """
-    Record torques (n,) [N·m] that are sent in addition to the torques that this law computed.
+    Add the acceleration by `tau_fading` to the commanded one; `M_inv` must be that of this state.
 
-    Call it after the law has computed its torques for a state. The added torques count in the
-    commanded acceleration, but not in the next window of the torques, which is relative to the
-    computed torques. `M_inv` must be that of this state.
+    `is_loading`: the two laws of the blend have different loads, so the bounds count it, too.
 
     """
     for i in range(d.n):
-        d.offset[i] += torques[i]
+        found = 0.0
         for j in range(d.n):
-            d.commanded[0, i] += d.M_inv[i, j] * torques[j]
+            found += d.M_inv[i, j] * d.tau_fading[j]
+        d.commanded[0, i] += found
+        d.fading_acceleration[i] = found if is_loading else 0.0
 
 
 @inlined
-def keep(d, time, tau):
-    """Store tau (n,) [N·m], commanded at a time [s], for the limits of the next tick."""
-    d.has_last, d.last_time = True, time
+def keep(d):
+    """Store `tau` for the limits of the next tick."""
+    d.has_last, d.last_time = True, d.time
     for i in range(d.n):
-        d.last_tau[i] = tau[i]
+        d.last_tau[i] = d.tau[i]
+        d.last_limited[i] = d.tau[i] - (d.tau_friction[i] - d.tau_driver[i] + d.tau_fading[i])
         for ago in range(3, 0, -1):
             d.commanded[ago, i] = d.commanded[ago - 1, i]
         d.measured_speed[1, i] = d.measured_speed[0, i]
@@ -197,18 +186,18 @@ def keep(d, time, tau):
 
 
 @kernel
-def limit_rate(d, time, period, tau):
+def limit_rate(d, period):
     """
-    Limit the step from the last torques to tau (n,) to the effort rates; store tau.
+    Limit the step from the last torques to `tau` to the effort rates; store `tau`.
 
     The stamps may jump ahead: a longer time step than `period`, the mean one, counts as this one
     (0: unknown) [s]. One factor shortens the steps of all joints, so their ratios stay. Return
     whether all torques are finite.
 
     """
-    share, is_finite = 1.0, True
-    if d.has_last and time >= d.last_time:
-        dt = time - d.last_time
+    share, is_finite, tau = 1.0, True, d.tau
+    if d.has_last and d.time >= d.last_time:
+        dt = d.time - d.last_time
         dt = min(dt, period) if period > 0.0 else dt
         for i in range(d.n):
             step, rate = np.abs(tau[i] - d.last_tau[i]), d.most_effort_rate[i]
@@ -221,7 +210,7 @@ def limit_rate(d, time, period, tau):
             tau[i] = d.last_tau[i] + share * (tau[i] - d.last_tau[i])
     for i in range(d.n):
         is_finite = is_finite and np.isfinite(tau[i])
-    keep(d, time, tau)
+    keep(d)
     return is_finite
 
 
@@ -230,8 +219,8 @@ Sides = NDArray[np.int64]
 
 # Slots that a new limiter copies from the limiter that it replaces.
 CONTINUED = ('sides', 'near_sides', 'gentle', 'guided', 'damping_share', 'limits_work', 'has_last',
-             'last_tau', 'offset', 'last_time', 'added')
-FROM_OUTSIDE = 'added', 'counts_unexplained'  # slots that the law writes
+             'last_tau', 'last_limited', 'last_time', 'tau_disturbance')
+FROM_OUTSIDE = 'counts_unexplained',  # slots that the law writes
 
 
 class Limiter:
@@ -274,11 +263,6 @@ class Limiter:
     def table(self) -> Array:
         """The limits in force (8, n): `Limits.table`, or values on the way to it."""
         return np.asarray(self.d.limits)
-
-    @property
-    def added(self) -> Array:
-        """Torques (n,) that are added after the limits, which hold for the sum [N·m, N]."""
-        return np.asarray(self.d.added)
 
     @property
     def shares(self) -> Array:
@@ -350,7 +334,3 @@ class Limiter:
         d.limits[:] = m.limits
         d.shares[:], d.rate_share, d.guided = 1.0, 1.0, 1.0 if m.is_guided else 0.0
         d.surprise_gain[:] = 1.0
-
-    def add(self, torques: Array) -> None:
-        """Record torques (n,) [N·m] that are sent in addition; see the kernel `add`."""
-        add(self.d, torques)

@@ -70,15 +70,15 @@ def _add_row(rows, i, to):
 
 
 @kernel
-def gravity_torques(m, d, gravity, q):
+def gravity_torques(m, d, gravity):
     """
-    Write the torques `gravity_load` that hold a robot at rest at q (n,); gravity is (3,) [m/s²].
+    Write the torques `gravity_load` that hold a robot at rest; gravity is (3,) [m/s²].
 
     `m` and `d` are records LAW_M and LAW_D.
 
     """
     g = vector_at(gravity, 0)
-    put_poses(m, d, q)
+    put_poses(m, d)
     for i in range(d.n):
         d.outward_mass[i] = m.body_mass[i]
         put(d.outward_moment[i], 0,
@@ -149,24 +149,24 @@ def _put_gradient(m, d, g, i, sign, row):
 
 
 @kernel
-def bounded_loads(m, d, gravity, q, qd):
+def bounded_loads(m, d, gravity):
     """
     Write bounds of the accelerations that keep the joints' loads within their limits.
 
-    `added` are loads in addition to those of the model. Return the number of rows; -1 if every
+    A load includes `tau_disturbance`. Return the number of rows; -1 if every
     load is below the share NEAR of its limit.
 
     """
-    gravity_torques(m, d, gravity, q)
+    gravity_torques(m, d, gravity)
     count, is_near, g, load = 0, False, vector_at(gravity, 0), d.gravity_load
     for i in range(d.n):
-        load[i] += d.added[i]
+        load[i] += d.tau_disturbance[i]
         size = np.abs(load[i])
         is_near = is_near or size > NEAR * d.most_effort[i]
         count += size > HEAVY * d.most_effort[i]
     if count == 0:
         return 0 if is_near else -1
-    put_motions(m, d, qd)
+    put_motions(m, d)
     _put_momenta(m, d)
     count = 0
     for i in range(d.n):
@@ -180,7 +180,7 @@ def bounded_loads(m, d, gravity, q, qd):
         d.firmness[count] = min((size / effort - HEAVY) / (BOUNDED - HEAVY), 1.0)
         pace = 0.0
         for j in range(d.n):
-            pace += row[j] * qd[j]
+            pace += row[j] * d.qd[j]
         d.row_most[count] = (PACE * (PACE * (FULL * effort - size) - 2.0 * pace)
                              - sign * _bend(m, d, i, g))
         count += 1
@@ -196,5 +196,6 @@ class Weight:
 
     def torque(self, q: Array, gravity: Array) -> Array:
         """Torques (n,) [N·m; N] that hold the robot at rest at q (n,) in gravity (3,) [m/s²]."""
-        gravity_torques(self._m, self._d, gravity, q)
+        self._d.q[:] = q
+        gravity_torques(self._m, self._d, gravity)
         return np.array(self._d.gravity_load)

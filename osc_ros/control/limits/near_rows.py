@@ -98,6 +98,8 @@ CLEARANCE = Table(  # for k capsules and m planes of the fence; none: the arm do
     Slot('obstacle_due', ('k', MOST_OBSTACLES), 'm', 'the same for each capsule and obstacle'),
     # witness points of near pairs, which bound accelerations
     Slot('count', (), '', 'number of them', int),
+    Slot('rows_before', (), '', 'number of rows of `row_of_q` before theirs', int),
+    Slot('excluded', (), '', 'largest urgency of the witness points that are left out'),
     Slot('near_first', (MOST_NEAR,), '', 'capsule', int),
     Slot('near_second', (MOST_NEAR,), '', 'second solid', int),
     Slot('near_distance', (MOST_NEAR,), 'm', 'distance of the pair'),
@@ -109,11 +111,7 @@ CLEARANCE = Table(  # for k capsules and m planes of the fence; none: the arm do
     room=(
         Slot('obstacles', (), '', 'the obstacles', SOLIDS),
         Slot('fence', (), '', 'the planes of the fence', SOLIDS),
-        Slot('time', (), 's', 'stamp of the state'),
-        Slot('tick', (), 's', 'time since the last tick; 0 at the first'),
-        Slot('rows_before', (), '', 'number of rows of `row_of_q` before these', int),
         Slot('urgency', (MOST_NEAR,), '', 'see `_put_row`'),
-        Slot('excluded', (), '', 'largest urgency of the witness points that are left out'),
         Slot('last_number', (MOST_NEAR,), '', '`near_number` of the last tick; -1: none', int),
         Slot('last_bias', (MOST_NEAR,), 'm/s²', '`near_bias` of the last tick'),
         Slot('last_driven', (MOST_NEAR,), 'm/s²', '`near_driven` of the last tick'),
@@ -148,17 +146,17 @@ def _put_capsules(c, d):
 
 
 @inlined
-def _advance_obstacles(c):
+def _advance_obstacles(c, d):
     """Note when obstacles come and go; return the largest speed of the obstacles."""
     fastest, solids = 0.0, c.obstacles
     for k in range(solids.k):
         if solids.state[k] == ABSENT:
             continue
         if solids.stamp[k] == -np.inf:
-            solids.stamp[k] = c.time
+            solids.stamp[k] = d.time
         if solids.since[k] == -np.inf:
-            solids.since[k] = c.time
-        if solids.state[k] == LEAVING and c.time - solids.since[k] > FADE_IN:
+            solids.since[k] = d.time
+        if solids.state[k] == LEAVING and d.time - solids.since[k] > FADE_IN:
             solids.state[k] = ABSENT
             continue
         v, omega, size = (vector_at(solids.velocity[k], 0),
@@ -171,14 +169,14 @@ def _advance_obstacles(c):
 
 
 @inlined
-def _place_of(c, solids, k):
+def _place_of(d, solids, k):
     """Position of a solid at the time of the state, with its velocity since its stamp."""
-    return along(min(max(c.time - solids.stamp[k], 0.0), AHEAD), vector_at(solids.velocity[k], 0),
+    return along(min(max(d.time - solids.stamp[k], 0.0), AHEAD), vector_at(solids.velocity[k], 0),
                  vector_at(solids.place[k], 0))
 
 
 @inlined
-def _solid(c, second):
+def _solid(c, d, second):
     """
     Return kind and size of the second solid of a pair, its radius, axes and place.
 
@@ -195,7 +193,7 @@ def _solid(c, second):
     k -= 0 if k < c.m else c.m
     of = solids.size[k]
     return (solids.kind[k], (of[0], of[1], of[2], of[3], of[4], of[5]), solids.radius[k],
-            matrix_at(solids.axes[k], 0), _place_of(c, solids, k))
+            matrix_at(solids.axes[k], 0), _place_of(d, solids, k))
 
 
 @inlined
@@ -226,7 +224,7 @@ def _relative_motion(c, d, first, second, x):
     solids = c.fence if k < c.m else c.obstacles
     k -= 0 if k < c.m else c.m
     return relative_motion(x, v, a, (
-        _place_of(c, solids, k), vector_at(solids.angular_velocity[k], 0), ZERO,
+        _place_of(d, solids, k), vector_at(solids.angular_velocity[k], 0), ZERO,
         vector_at(solids.velocity[k], 0), ZERO))
 
 
@@ -244,7 +242,7 @@ def _add_row(m, d, k, x, normal, sign, row):
 
 
 @inlined
-def _gradual(c, number, bias, driven):
+def _gradual(c, d, number, bias, driven):
     """
     Return the bias and the unexplained approach of a row, continued from the last tick.
 
@@ -255,7 +253,7 @@ def _gradual(c, number, bias, driven):
     """
     for k in range(MOST_NEAR):
         if c.last_number[k] == number:
-            step, share = BEND_RATE * c.tick, min(c.tick / AVERAGING, 1.0)
+            step, share = BEND_RATE * d.tick, min(d.tick / AVERAGING, 1.0)
             return (min(max(bias, c.last_bias[k] - step), c.last_bias[k] + step),
                     c.last_driven[k] + share * (driven - c.last_driven[k]))
     return bias, 0.0
@@ -288,7 +286,7 @@ def _put_row(m, d, c, first, second, number, firmness, distance, s):
         Firmness of the bound; distance of the pair; the point is this share along the capsule.
 
     """
-    kind, size, _, R, p = _solid(c, second)
+    kind, size, _, R, p = _solid(c, d, second)
     x = along(s, vector_at(c.capsule_way[first], 0), vector_at(c.capsule_start[first], 0))
     v, a = _relative_motion(c, d, first, second, x)
     _, _, normal, bend = height_and_bend(kind, size, unrotate(R, sub(x, p)), unrotate(R, v))
@@ -310,9 +308,9 @@ def _put_row(m, d, c, first, second, number, firmness, distance, s):
     firmness *= min(deceleration / LEAST_BRAKING, 1.0)
     deceleration = max(deceleration, LEAST_BRAKING)
     room = max(distance - c.margin, -RETREAT / rate)
-    bias, driven = _gradual(c, number, dot(normal, a) + bend, driven)
+    bias, driven = _gradual(c, d, number, dot(normal, a) + bend, driven)
     bound = bias + ceiling(room, approach, np.inf, deceleration, rate,
-                           0.5 / c.tick if c.tick > 0.0 else 0.0, 0.0) - max(driven, 0.0)
+                           0.5 / d.tick if d.tick > 0.0 else 0.0, 0.0) - max(driven, 0.0)
     # bounds saturate, so depth decides between solids that are within the margin
     urgency = (max(last, 0.0) - bound) / deceleration + max(1.0 - distance / c.margin, 0.0)
     k = _place_for(c, urgency)
@@ -338,7 +336,7 @@ def _put_pair(m, d, c, first, second, number, firmness):
     `number` is that of its first witness point; for the others see `_put_row`.
 
     """
-    kind, size, radius, R, p = _solid(c, second)
+    kind, size, radius, R, p = _solid(c, d, second)
     thickness = c.capsule_radius[first] + radius
     a = unrotate(R, sub(vector_at(c.capsule_start[first], 0), p))
     u = unrotate(R, vector_at(c.capsule_way[first], 0))
@@ -370,49 +368,42 @@ def _fade_out(d, c):
 
 
 @inlined
-def _begin(m, d, c, q, qd):
+def _begin(m, d, c):
     """Move bodies, capsules, obstacles and odometer to this state; forget the near pairs."""
-    put_poses(m, d, q)
-    put_motions(m, d, qd)
-    fastest = 2.0 * _put_capsules(c, d) + _advance_obstacles(c)
-    c.odometer += max(fastest, c.fastest) * c.tick
+    put_poses(m, d)
+    put_motions(m, d)
+    fastest = 2.0 * _put_capsules(c, d) + _advance_obstacles(c, d)
+    c.odometer += max(fastest, c.fastest) * d.tick
     for k in range(MOST_NEAR):
-        is_old = k < c.count and c.tick > 0.0
+        is_old = k < c.count and d.tick > 0.0
         c.last_number[k] = c.near_number[k] if is_old else -1
         c.last_bias[k], c.last_driven[k] = c.near_bias[k], c.near_driven[k]
     c.fastest, c.count, c.nearest, c.excluded = fastest, 0, np.inf, -np.inf
-    share = min(c.tick / SMOOTH, 1.0)
+    share = min(d.tick / SMOOTH, 1.0)
     for i in range(d.n):
-        last = d.commanded[1, i] if c.tick > 0.0 and np.isfinite(d.commanded[1, i]) else 0.0
+        last = d.commanded[1, i] if d.tick > 0.0 and np.isfinite(d.commanded[1, i]) else 0.0
         c.accelerations[i] += share * (last - c.accelerations[i])
     longest, rate = 0.0, np.inf  # longest time in which a joint stops
     for i in range(d.n):
-        longest = max(longest, np.abs(qd[i]) / (c.share * d.deceleration[i]))
+        longest = max(longest, np.abs(d.qd[i]) / (c.share * d.deceleration[i]))
         rate = min(rate, d.reaction_rate[i])
     c.zone = c.margin + AROUND + fastest * (0.5 * longest + 1.0 / rate + LOOK_AHEAD)
 
 
 @stage
-def near_rows(m, d, c, time, tick, q, qd, before):
+def near_rows(m, d, c, before):
     """
     Write the rows of the near pairs after `before` other rows; return their number.
 
-    Parameters
-    ----------
-    m, d, c : records
-        LAW_M, LAW_D, CLEARANCE.
-    time, tick : float, float [s]
-        Stamp of the state; time since the last tick, 0 at the first.
-    q, qd : (n,)
-    before : int
+    `c` is a record CLEARANCE.
 
     """
     if c.k == 0:
         return 0
-    c.time, c.tick, c.rows_before = time, tick, before
-    _begin(m, d, c, q, qd)
+    c.rows_before = before
+    _begin(m, d, c)
     # after a gap without ticks the arm may have come from anywhere
-    due = c.odometer + c.zone if 0.0 < tick <= LONGEST_GAP else np.inf
+    due = c.odometer + c.zone if 0.0 < d.tick <= LONGEST_GAP else np.inf
     for k in range(c.pair_count):
         if c.pair_due[k] <= due:
             c.pair_due[k] = _put_pair(m, d, c, c.pair_first[k], c.pair_second[k], d.n + 2 * k, 1.0)
@@ -420,7 +411,7 @@ def near_rows(m, d, c, time, tick, q, qd, before):
     for o in range(solids.k):
         if solids.state[o] == ABSENT:
             continue
-        firmness = min(max((time - solids.since[o]) / FADE_IN, 0.0), 1.0)
+        firmness = min(max((d.time - solids.since[o]) / FADE_IN, 0.0), 1.0)
         if solids.state[o] == LEAVING:
             firmness = 1.0 - firmness
         for i in range(c.k):

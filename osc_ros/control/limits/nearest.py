@@ -190,7 +190,7 @@ def gentle_step(d, i, dt):
 
 
 @inlined
-def _limit_gently(d, dt, qd):
+def _limit_gently(d):
     """
     Narrow the window of the torques: from their last values they change at most at GENTLE_RATE.
 
@@ -199,9 +199,9 @@ def _limit_gently(d, dt, qd):
     free drive.
 
     """
-    M, fastest, driven = d.M_joint, 0.0, 0.0
+    M, fastest, driven, dt = d.M_joint, 0.0, 0.0, d.tick
     for i in range(d.n):
-        fastest = max(fastest, np.abs(qd[i]) / d.most_speed[i])
+        fastest = max(fastest, np.abs(d.qd[i]) / d.most_speed[i])
         driven = max(driven, push_share(d, i, d.reaction_rate[i]))
     hasty = max(smoothed((fastest - HASTY[0]) / (HASTY[1] - HASTY[0])), driven)
     for i in range(d.n):
@@ -212,7 +212,7 @@ def _limit_gently(d, dt, qd):
         step = min(step + (4.0 * np.abs(pushed) if np.isfinite(pushed) else 0.0) + (
             hasty * d.most_effort_rate[i] * dt if hasty > 0.0 else 0.0),
             d.most_effort_rate[i] * dt)
-        narrow(d.window, i, d.last_tau[i] - d.offset[i], step)
+        narrow(d.window, i, d.last_limited[i], step)
 
 
 @inlined
@@ -232,9 +232,9 @@ def _narrow_gently(d, i, dt, speed, low, high):
 
 
 @part
-def torques_within(m, d, solves, count, dt, qd, tau):
+def torques_within(m, d, solves, count):
     """
-    Overwrite the torques of the law with the nearest torques within all limits except rates.
+    Overwrite `tau_limited` with the nearest torques within all limits except rates.
 
     The bounds of the accelerations are widened where the effort limits make them unreachable
     without torques of the other joints.
@@ -244,11 +244,9 @@ def torques_within(m, d, solves, count, dt, qd, tau):
     m, d
         The caller has written the accelerations of the law, M⁻¹, the window and the rows of loads
         and near pairs. `damping_share`, `sides` and `shares` are written.
-    solves, count, dt : int, int, float
+    solves, count : int, int
         Number of solves for the forces of the tasks, whose inertias weight their losses; number
-        of rows of loads and near pairs; time since the last tick [s], 0 at the first.
-    qd, tau : (n,), (n,)
-        Joint velocities; torques (overwritten), on entry those of the law.
+        of rows of loads and near pairs.
 
     Returns
     -------
@@ -256,7 +254,7 @@ def torques_within(m, d, solves, count, dt, qd, tau):
         Whether a bound is active.
 
     """
-    n = d.n
+    n, dt, qd, tau = d.n, d.tick, d.qd, d.tau_limited
     total_rows = 2 * n + count
     M_inv, M, B, M_inv_B, rows = d.M_inv, d.M_joint, d.B, d.M_inv_B, d.row_of_q
     qdd, effort, window = d.qdd_law, d.most_effort, d.window
@@ -269,7 +267,7 @@ def torques_within(m, d, solves, count, dt, qd, tau):
     put_inverse(M_inv, chosen, view(d.G_factor, 0, (n, n)), M)
     is_gentle = d.gentle > 0.0
     if is_gentle and dt > 0.0:
-        _limit_gently(d, dt, qd)
+        _limit_gently(d)
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
@@ -370,7 +368,7 @@ def torques_within(m, d, solves, count, dt, qd, tau):
         y[i] += change[i] - SOFT_ACCELERATION * M_inv[i, i] * push[i]
     _put_shares(M, B, qdd, y, d.shares)
     for i in range(n):
-        wanted = d.last_tau[i] - d.offset[i] if is_gentle and d.has_last else tau[i]
+        wanted = d.last_limited[i] if is_gentle and d.has_last else tau[i]
         if found and np.isfinite(high[i]):
             wanted = high[i]
         tau[i] = min(max(wanted, window[0, i]), window[1, i])

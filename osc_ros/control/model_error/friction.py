@@ -56,18 +56,16 @@ gain_of = inlined(feedback_gain)  # for kernels
 
 
 @kernel
-def put_compensation(m, d, q, qd, tau, gain):
+def put_compensation(m, d, gain):
     """
     Write the torques (n,) [N·m; N] that compensate friction; the formulas are in `Friction`.
 
-    If tau satisfies the effort limits, so does its sum with these torques.
-
-    They are written for the measured q, qd (n,); τₑ is tau (n,), the torque of the law, minus that
-    of the model for the reference motion, see `step.reference`. `gain` is the result of
-    `feedback_gain`.
+    If `tau_limited` satisfies the effort limits, so does its sum with these torques. τₑ is this
+    torque minus that of the model for the reference motion, see `step.reference`. `gain` is the
+    result of `feedback_gain`.
 
     """
-    torque, model = d.tau_friction, d.reference[2]
+    torque, model, q, qd, tau = d.tau_friction, d.reference[2], d.q, d.qd, d.tau_limited
     coulomb, viscous = m.friction[0], m.friction[1]
     # one factor for all joints, because the torque of each joint accelerates the others too
     common = 1.0

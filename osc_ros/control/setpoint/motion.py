@@ -404,14 +404,14 @@ def look(m, d):
 
 
 @inlined
-def note_loss(m, d, lost):
+def note_loss(m, d):
     """
-    Note which acceleration along the paths of all tasks near pairs take; axes of motion count.
+    Note which part of `near_loss` is along the paths of the tasks; axes of motion count.
 
-    `lost` (n,) are the accelerations of the joints that near pairs took from the law.
+    It is the acceleration of the joints that near pairs took from the law.
 
     """
-    guides = m.target_records
+    guides, lost = m.target_records, d.near_loss
     for i in range(d.k):
         if plan_at(guides[i, 0]).kind != PATH:
             continue
@@ -491,9 +491,9 @@ def put_motion(plan, slow, now, x, pose, twist, acceleration):
 
 
 @kernel
-def put_targets(m, d, time, speed):
-    """Write the targets of all tasks at a time [s], see `put_target`."""
-    guides = m.target_records
+def put_targets(m, d, speed):
+    """Write the targets of all tasks, see `put_target`."""
+    guides, time = m.target_records, d.time
     _share_loss(guides)
     for i in range(d.k):
         plan, state = plan_at(guides[i, 0]), state_at(guides[i, 1])

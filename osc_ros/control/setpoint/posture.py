@@ -93,17 +93,17 @@ def lag_of(q, now, wraps):
 
 
 @kernel
-def posture_acceleration(m, d, q, qd, posture, qdd):
+def posture_acceleration(m, d, posture, qd, qdd):
     """
-    Write the accelerations towards a posture, and out of the soft zones of the joints.
+    Write the accelerations towards a posture, and out of the soft zones of the joints, at qd (n,).
 
     The speed of approach is at most the velocity limit. In a joint drive the feedback is bounded
     by the deceleration limits: one that the torques do not permit would be given up as a whole,
     for damping. `posture` is a record SET_POINT.
 
     """
-    frequency, rate, push = d.posture_frequency, d.posture_rate, d.push_frequency
-    for i in range(len(q)):
+    frequency, rate, push, q = d.posture_frequency, d.posture_rate, d.push_frequency, d.q
+    for i in range(d.n):
         now, velocity, qdd[i] = posture.now[i], posture.velocity[i], posture.acceleration[i]
         lower, upper, fastest, zone = d.least_q[i], d.most_q[i], d.most_speed[i], d.soft_zone[i]
         if m.drives_joints and not lower <= now <= upper:  # hold at the limit
@@ -130,12 +130,12 @@ def posture_acceleration(m, d, q, qd, posture, qdd):
 
 
 @inlined
-def put_springs(d, posture, q, qd):
-    """Write the torques of the springs between the set-point `posture` and q [N·m, N]."""
-    for i in range(len(q)):
-        away = lag_of(q[i], posture.now[i], posture.wraps[i])
+def put_springs(d, posture):
+    """Write the torques of the springs between the set-point `posture` and the joints."""
+    for i in range(d.n):
+        away = lag_of(d.q[i], posture.now[i], posture.wraps[i])
         d.tau_springs[i] = (d.joint_stiffness[i] * away
-                            + d.joint_damping[i] * (posture.velocity[i] - qd[i]))
+                            + d.joint_damping[i] * (posture.velocity[i] - d.qd[i]))
 
 
 @inlined

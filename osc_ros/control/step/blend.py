@@ -11,14 +11,14 @@ All limits of a state are linear in the torques, and during a blend both setups 
 force, so a blend of torques that satisfy the limits satisfies them, too. Therefore the torques are
 blended after the limits. If the setups have different robots, each satisfies the limits according
 to its own robot, but the other one's torques cause other accelerations then: each setup counts
-those of the last tick in its bounds (slot `beside`), if they drive a joint towards the bound.
+those of the last tick in its bounds (`fading_acceleration`), if they drive a joint towards the
+bound.
 """
 
 from __future__ import annotations
 
-from osc_ros.compile.compiled import kernel, stage
-from osc_ros.control.limits.limiter import add
-from osc_ros.control.step.law_record import torque_at
+from osc_ros.compile.compiled import inlined, kernel, stage
+from osc_ros.control.limits.limiter import count_fading
 from osc_ros.dynamics.algebra.fade import LONGEST_TICK, smoothed
 from osc_ros.dynamics.algebra.vectors import assign
 
@@ -33,47 +33,49 @@ def advance(run, time):
 
 
 @stage
-def put_limits(old, new):
-    """Let the limits in force hold for the replaced setup, too; both are records D."""
+def begin_tick(law):
+    """Give the state, and the limits in force, to the law that is being replaced."""
+    old, new = law.other.d, law.d
+    old.time = new.time
+    assign(old.q, new.q)
+    assign(old.qd, new.qd)
     for row in range(len(new.limits)):
         assign(old.limits[row], new.limits[row])
     old.limits_change = False
 
 
-@stage
-def mix(run, old, new, tau):
-    """
-    Overwrite the torques tau (n,) of the setup in force with the blended ones.
+@inlined
+def own_torque(d, i):
+    """Torque of joint i for the settings of one law, without the compensation of model errors."""
+    return d.tau_limited[i] + (d.tau_friction[i] - d.tau_driver[i])
 
-    `old` and `new` are the records LAW_D of both setups, whose limits record the difference to the
-    blended torques, because they compare the measured motion with the torques that were sent.
 
-    """
-    weight = run.blend_weight
-    for i in range(run.n):
-        run.blended_driver[i] = new.tau_driver[i] - weight * (new.tau_driver[i]
-                                                              - old.tau_driver[i])
-        run.tau_difference[i] = weight * (run.tau_replaced[i] + run.tau_carried[i] - tau[i])
-        tau[i] += run.tau_difference[i]
-        # from now on: torques that are sent in addition to those of the replaced setup
-        run.tau_replaced[i] = tau[i] - run.tau_replaced[i] - run.tau_carried[i]
-    for law, torques in ((new, run.tau_difference), (old, run.tau_replaced)):
-        assign(law.beside, law.commanded[0])
-        add(law, torques)
-        for i in range(run.n):
-            law.beside[i] = law.commanded[0, i] - law.beside[i] if run.blends_load else 0.0
+@inlined
+def blended_driver(law, i):
+    """Torque that the driver adds to joint i; in a blend, between those of both models."""
+    driver = law.d.tau_driver[i]
+    if law.replaces:
+        driver -= law.run.blend_weight * (driver - law.other.d.tau_driver[i])
+    return driver
 
 
 @stage
-def blended_torque(law, time, q, qd, tau):
-    """Write the torques for the settings in force, blended with those for the replaced ones."""
-    old, d, run = law.other, law.d, law.run
-    put_limits(old.d, d)
-    count = torque_at(old.setup_torque, (old, time, q, qd, run.tau_replaced))
-    if count < 0:
-        return count
-    count = torque_at(law.setup_torque, (law, time, q, qd, tau))
-    mix(run, old.d, d, tau)
-    if old.d.plans:
-        d.plans = True
-    return count
+def blend(law):
+    """
+    Write `tau_fading` of the law, and of the one that it replaces: the difference to the blend.
+
+    The limits of both count the accelerations by these torques, because they compare the measured
+    motion with the torques that were sent.
+
+    """
+    d, run = law.d, law.run
+    if not law.replaces:
+        d.tau_fading[:] = 0.0
+        return
+    old = law.other.d
+    for i in range(d.n):
+        ours, theirs = own_torque(d, i), own_torque(old, i)
+        d.tau_fading[i] = run.blend_weight * (theirs + run.tau_carried[i] - ours)
+        old.tau_fading[i] = ours + d.tau_fading[i] - theirs - run.tau_carried[i]
+    count_fading(d, run.blends_load)
+    count_fading(old, run.blends_load)

@@ -17,17 +17,18 @@ from osc_ros.dynamics.algebra.vectors import assign
 
 
 @stage
-def estimate(controller):
+def estimate(controller, driver):
     """
     Estimate the external torques at the newest state; report a contact to the supervisor.
 
-    Return a code of `osc_ros.control.model_error.contact.touched`.
+    `driver` (n,) are the torques that the driver adds [N·m, N]. Return a code of
+    `osc_ros.control.model_error.contact.touched`.
 
     """
     law, m, d = controller.law, controller.m, controller.d
     o = law.observer
     was_smoothed, o.memory = o.memory > 0.0, d.velocity_memory
-    observe(o, d.time, d.q, d.qd, d.sent_before, d.sample_effort, law.d.tau_driver)
+    observe(o, d.time, d.q, d.qd, d.sent_before, d.sample_effort, driver)
     if was_smoothed or o.memory > 0.0:
         assign(o.velocity_error, d.velocity_error)
         put_noise(o, d.q)
@@ -46,8 +47,8 @@ def _sense_first(controller, law, d):
     if law.m.compensates:
         assign(controller.contact.compensation, law.compensation.torque)
         assign(d.load, law.compensation.torque)
-    put_driver(law.model, d.q, d.qd, law.d.tau_driver)
-    return estimate(controller)
+    put_driver(law.model, d.q, d.qd, law.d.tau_acting)
+    return estimate(controller, law.d.tau_acting)
 
 
 @inlined

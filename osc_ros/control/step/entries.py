@@ -19,7 +19,14 @@ from osc_ros.control.setpoint.posture import SET_POINT
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.step.law_record import CONTROLLER, LAW, UNCOMPENSATED, UNOBSERVED
 from osc_ros.control.step.stages import NO_INTEGERS, use_method
-from osc_ros.control.step.step import law_torque, sense, setup_torque, step, watch
+from osc_ros.control.step.step import (
+    law_torque,
+    sense,
+    setup_torque,
+    step,
+    torque_for,
+    watch,
+)
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.trees.tree_layout import pendulum
 
@@ -55,13 +62,15 @@ def example() -> Any:
         CommandModel(pendulum()).record, CLEARANCE.new(), SET_POINT.new(n=1))
     law.gravities, law.turning = NO_INTEGERS, NO_INTEGERS
     law.observer, law.compensation = UNOBSERVED, UNCOMPENSATED
-    setup_torque(law, 0.0, x, x, x.copy())
+    law.d.q[:] = law.d.qd[:] = 1.0
+    setup_torque(law)
     law.setup_torque = entry_of(setup_torque)
-    law_torque(law, 0.0, x, x, x.copy())
+    law_torque(law)
     law.law_torque = entry_of(law_torque)
     controller.law, controller.contact = law, CONTACT.new(n=1)
+    torque_for(law, 0.0, x, x, x.copy())
     law.kept['targets'] = at_rest  # its records must exist as long as the record
-    step(controller, x.copy())
+    step(controller)
     watch(controller, 0.0, np.inf, x[:0])
     sense(controller)
     return controller

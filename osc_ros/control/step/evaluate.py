@@ -90,29 +90,29 @@ def _is_slow(law, counts_unexplained, period):
 
 
 @kernel
-def put_axes(d, turning, q):
+def put_axes(d, turning):
     """Write the axes of the tasks whose frames turn with other links; see `turning` of LAW."""
     for i in range(0, len(turning), TURNING):
         m = turning[i + 1]
         put_link_axes(view(numbers_at(turning[i + 2], 9 * m), 0, (m, 3, 3)),
-                      integers_at(turning[i + 3], m), integers_at(turning[i + 4], m), q,
+                      integers_at(turning[i + 3], m), integers_at(turning[i + 4], m), d.q,
                       view(d.task_axes[turning[i]], 0, (3, 3)))
 
 
 @stage
-def evaluate(law, time, q):
+def evaluate(law):
     """
     Update period, targets, set-points, gravity and the weight of the blend, before the ticks.
 
     Return whether Python must reduce gains for the period of the states.
 
     """
-    m, d, run = law.m, law.d, law.run
+    m, d, run, time, q = law.m, law.d, law.run, law.d.time, law.d.q
     counts_unexplained = run.delay <= COUNTED_DELAY
     period = note_period(run, time)
     is_slow = _is_slow(law, counts_unexplained, period)
-    put_targets(m, d, time, run.speed_override)
-    put_axes(d, law.turning, q)
+    put_targets(m, d, run.speed_override)
+    put_axes(d, law.turning)
     dt = time - run.tick_time
     advance_posture(law.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
     is_new = advance_gravity(run.gravity, run.wanted_gravity, dt if dt <= PAUSE else np.inf)
@@ -120,9 +120,10 @@ def evaluate(law, time, q):
         put_gravity(law.gravities, run.gravity)
     if law.replaces:
         old = law.other
+        blend.begin_tick(law)
         is_slow = _is_slow(old, counts_unexplained, period) or is_slow
-        put_targets(old.m, old.d, time, run.speed_override)
-        put_axes(old.d, old.turning, q)
+        put_targets(old.m, old.d, run.speed_override)
+        put_axes(old.d, old.turning)
         if old.posture.address != law.posture.address:
             advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
         if is_new:

@@ -20,15 +20,15 @@ def links_of(law):
 
 
 @stage
-def put_forces_of_tasks(m, d, links, time):
+def put_forces_of_tasks(m, d, links):
     """
     Write the forces of the tasks on the links, after `outward` and `jacobian`.
 
-    `links` has the `Links` of this state; `time` is its stamp [s]. Return the number of solves.
+    `links` has the `Links` of this state. Return the number of solves.
 
     """
     if m.has_force:
-        put_wrenches(m, d, links.poses, time)
+        put_wrenches(m, d, links.poses)
     count = put_task_forces(m, d, links)
     if m.is_guided:
         guide(m, d, links)

@@ -60,9 +60,7 @@ CONTROLLER = Table(
 
 UNOBSERVED, UNCOMPENSATED = OBSERVER.new(), COMPENSATION.new()  # of a law without them
 
-# These call a kernel by its address: a stage of the dynamics, `setup_torque` or `law_torque`,
-# `step.step`, `step.watch`, `step.sense`.
-stage_at, torque_at = (calling(LAW, int, VECTOR, VECTOR, VECTOR),
-                       calling(LAW, float, VECTOR, VECTOR, VECTOR))
-step_at, watch_at, sense_at = (calling(CONTROLLER, VECTOR),
-                               calling(CONTROLLER, float, float, VECTOR), calling(CONTROLLER))
+# These call a kernel by its address: a stage of the dynamics; `setup_torque` or `law_torque`;
+# `step.step` or `step.sense`; `step.watch`.
+stage_at, torque_at = calling(LAW, int, VECTOR, VECTOR, VECTOR), calling(LAW)
+step_at, watch_at = calling(CONTROLLER), calling(CONTROLLER, float, float, VECTOR)

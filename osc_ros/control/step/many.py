@@ -10,14 +10,14 @@ import numpy as np
 from osc_ros.compile.compiled import inlined, released
 from osc_ros.control.model_error.command_model import put_driver
 from osc_ros.control.model_error.observer import observe
-from osc_ros.control.step.law_record import torque_at
 from osc_ros.control.step.places import copy_row
+from osc_ros.control.step.step import torque_for
 
 
 @inlined
 def _observe_last(law, time, q, qd, effort, tau):
     """Estimate the external torques at a state, with the last torques of the law."""
-    run, driver = law.run, law.d.tau_driver
+    run, driver = law.run, law.d.tau_acting
     for j in range(len(q)):
         tau[j] = run.tick_tau[0, j] if run.ticks > 0 else np.nan
     put_driver(law.model, q, qd, driver)
@@ -49,6 +49,6 @@ def put_torques(of_law, memory, states, tau, found, first, last):
         copy_row(spans, memory[i], False)
         if m.observes:
             _observe_last(law, time[i], q[i], qd[i], unknown, tau[i])
-        found[0, i] = torque_at(law.law_torque, (law, time[i], q[i], qd[i], tau[i]))
+        found[0, i] = torque_for(law, time[i], q[i], qd[i], tau[i])
         found[1, i] = np.int64(d.plans)
         copy_row(spans, memory[i], True)

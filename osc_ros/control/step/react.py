@@ -35,11 +35,11 @@ def use_model(law, d):
 
 
 @inlined
-def react(law, m, d, count, before, tau):
+def react(law, m, d, count, before):
     """
     Write the torque to send, and what Python must do, after the result `count` of the law.
 
-    `before` is the time of the state before [s]; tau (n,) are the torques of the law.
+    `before` is the time of the state before [s].
 
     """
     is_replaced = replaces_law(d)
@@ -49,7 +49,7 @@ def react(law, m, d, count, before, tau):
             d.tau[i] = np.nan
         return
     use_model(law, d)
-    answer(m, d, d.now, view(tau, 0, (d.n if count > 0 else 0,)))
+    answer(m, d, d.now, view(law.d.tau, 0, (d.n if count > 0 else 0,)))
     has_ended = law.replaces and law.run.blend_weight == 0.0
     resumes = count == STOPPED and not is_replaced
     plans = has_ended or count > 0 and law.d.plans

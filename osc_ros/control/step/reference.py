@@ -32,11 +32,11 @@ MEMORY = 5.0
 
 
 @inlined
-def integrate(m, d, q, dt, posture):
+def integrate(m, d, dt, posture):
     """Integrate the nullspace motion of the reference over dt [s]; see `posture_acceleration`."""
     velocity, before, ticks = d.reference[0], d.reference_before, 0.0 < dt <= PAUSE
     if ticks:
-        posture_acceleration(m, d, q, velocity, posture, before)
+        posture_acceleration(m, d, posture, velocity, before)
     for j in range(d.n):
         change = dt * before[j] if ticks else 0.0
         before[j] = velocity[j]
@@ -65,13 +65,13 @@ def put_forces(m, d, count):
 
 
 @inlined
-def note_tick(d, time):
-    """Record the time [s] of a tick in which the reference was advanced."""
-    dt = time - d.reference_time
+def note_tick(d):
+    """Record the time of a tick in which the reference was advanced."""
+    dt = d.time - d.reference_time
     if 0.0 < dt < np.inf:
         dt = min(dt, PAUSE)
         d.longest_tick = max(dt, d.longest_tick + (dt - d.longest_tick) * dt / MEMORY)
-    d.reference_time = time
+    d.reference_time = d.time
 
 
 @inlined

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.compile.compiled import kernel, view
+from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.control.data import WAITS
 from osc_ros.control.model_error.contact import NOT_TOUCHED
 from osc_ros.control.safety.causes import replaces_law
 from osc_ros.control.safety.safety import answer, ends, update
 from osc_ros.control.setpoint.motion import look
-from osc_ros.control.step.approach import add_springs, approach
-from osc_ros.control.step.blend import blended_torque
+from osc_ros.control.step.approach import approach
+from osc_ros.control.step.blend import blend, own_torque
 from osc_ros.control.step.check import check, estimate
 from osc_ros.control.step.compensate import compensate_errors, compensate_friction, follow
 from osc_ros.control.step.evaluate import evaluate
@@ -31,35 +31,52 @@ from osc_ros.control.step.law_record import INFINITE, REFUSED, stage_at, torque_
 from osc_ros.control.step.limit import limit_rates, limit_torque
 from osc_ros.control.step.react import note_result, react, report, use_model
 from osc_ros.control.step.stages import INWARD, JACOBIAN, OUTWARD
+from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.dynamics.contract.method import DONE
 
 
 @kernel
-def step(controller, tau):
+def step(controller):
     """
     Write the torques for the sample of D to `tau` of D: within all limits, NaN if there are none.
 
-    Return the number of solves of the law, whose torques are then written to tau (n,) [N·m] and
-    sent. STOPPED: those of a reaction are sent. REJECTED: the sample is not plausible and is not
-    stored; there are torques only if a reaction is in force. Other negative numbers: the law has
-    no torques (REFUSED, INFINITE), which is a fault; those of a reaction are sent.
+    Return the number of solves of the law, whose torques, `tau` of LAW_D, are sent. STOPPED: those
+    of a reaction are sent. REJECTED: the sample is not plausible and is not stored; there are
+    torques only if a reaction is in force. Other negative numbers: the law has no torques
+    (REFUSED, INFINITE), which is a fault; those of a reaction are sent.
 
     """
     law, m, d = controller.law, controller.m, controller.d
     before = d.time
     count = check(controller, law, m, d)
     if count > 0:
-        count = torque_at(law.law_torque, (law, d.time, d.q, d.qd, tau))
+        take_state(law.d, d.time, d.q, d.qd)
+        count = torque_at(law.law_torque, (law,))
         note_result(law, m, d, count)
-    react(law, m, d, count, before, tau)
+    react(law, m, d, count, before)
     report(law.d, d)
     return count
 
 
+@inlined
+def take_state(d, time, q, qd):
+    """Copy a state to a record LAW_D."""
+    d.time = time
+    assign(d.q, q)
+    assign(d.qd, qd)
+
+
+@inlined
+def add_up(d):
+    """Write the torque of the law: the sum of all its parts, which are added only here."""
+    for i in range(d.n):
+        d.tau[i] = own_torque(d, i) + d.tau_fading[i] + d.tau_disturbance[i]
+
+
 @kernel
-def law_torque(law, time, q, qd, tau):
+def law_torque(law):
     """
-    Write the torques tau (n,) [N·m] of a law for a state at a time [s].
+    Write the torques of a law for the state in its record LAW_D.
 
     They are within the limits of the law; what is added after these, friction and what the driver
     adds, is bounded by the supervisor, in `react`.
@@ -67,42 +84,41 @@ def law_torque(law, time, q, qd, tau):
     Return the number of solves; REFUSED or INFINITE if there are no torques.
 
     """
-    is_slow = evaluate(law, time, q)
+    d, is_slow, count = law.d, evaluate(law), 1
     if law.replaces:
-        count = blended_torque(law, time, q, qd, tau)
-    else:
-        count = torque_at(law.setup_torque, (law, time, q, qd, tau))
-    if is_slow:
-        law.d.plans = True
+        count = torque_at(law.other.setup_torque, (law.other,))
     if count >= 0:
-        if law.m.compensates:
-            compensate_errors(law, time, qd, tau)
-        if not limit_rates(law, time, q, qd, tau):
-            return INFINITE
-    return count
+        count = torque_at(law.setup_torque, (law,))
+    d.plans = d.plans or is_slow or law.replaces and law.other.d.plans
+    if count < 0:
+        return count
+    blend(law)
+    if law.m.compensates:
+        compensate_errors(law)
+    add_up(d)
+    return count if limit_rates(law) else INFINITE
 
 
 @kernel
-def setup_torque(law, time, q, qd, tau):
+def setup_torque(law):
     """
-    Write the torques tau (n,) for one robot and one choice of settings; rates are not limited.
+    Write the parts of the torque for one robot and one choice of settings; rates are not limited.
 
     The caller writes the targets and the axes for this state before. Return the number of solves,
     or REFUSED.
 
     """
     m, d, entry, links = law.m, law.d, law.stage, links_of(law)
-    approach(m, d, law.posture, links.Lambda_inv, time, q, qd)
-    if stage_at(entry, (law, OUTWARD, q, qd, d.qdd_posture)) != DONE:
+    approach(m, d, law.posture, links.Lambda_inv)
+    if stage_at(entry, (law, OUTWARD, d.q, d.qd, d.qdd_posture)) != DONE:
         return REFUSED
-    status = stage_at(entry, (law, JACOBIAN, view(d.J, 0, (d.J.size,)), q, qd))
-    count = put_forces_of_tasks(m, d, links, time)
-    status |= stage_at(entry, (law, INWARD, d.qdd_posture, d.link_F, tau))
+    status = stage_at(entry, (law, JACOBIAN, view(d.J, 0, (d.J.size,)), d.q, d.qd))
+    count = put_forces_of_tasks(m, d, links)
+    status |= stage_at(entry, (law, INWARD, d.qdd_posture, d.link_F, d.tau_motion))
     if m.compensates_friction:
-        status |= follow(law, links.Lambda_inv, count, time, q, qd)
-    status |= add_springs(law, tau)
-    status |= limit_torque(law, count, time, q, qd, tau)
-    compensate_friction(law, q, qd, tau)
+        status |= follow(law, links.Lambda_inv, count)
+    status |= limit_torque(law, count)
+    compensate_friction(law)
     d.plans = look(m, d)
     return count if status == DONE else REFUSED
 
@@ -133,6 +149,15 @@ def watch(controller, now, longest, command):
 
 
 @kernel
+def torque_for(law, time, q, qd, tau):
+    """Write the torques tau (n,) of a law for a state, by `law_torque`; return its result."""
+    take_state(law.d, time, q, qd)
+    count = torque_at(law.law_torque, (law,))
+    assign(tau, law.d.tau)
+    return count
+
+
+@kernel
 def sense(controller):
     """
     Estimate the external torques after the torques were sent; return a code of `contact.touched`.
@@ -144,4 +169,4 @@ def sense(controller):
         return NOT_TOUCHED
     if controller.contact.comes_first:
         return controller.d.touch
-    return estimate(controller)
+    return estimate(controller, controller.law.d.tau_driver)

@@ -152,7 +152,7 @@ def guide(m, d, links):
 
 
 @inlined
-def put_damping(m, d, qd):
+def put_damping(m, d):
     """
     Replace the posture by damping: its rate rises above the speed limit.
 
@@ -161,7 +161,7 @@ def put_damping(m, d, qd):
     rules of free drive, so joints that are fast when free drive begins are slowed gradually.
 
     """
-    fastest, first = 0.0, 6 * m.level_link[0]
+    fastest, first, qd = 0.0, 6 * m.level_link[0], d.qd
     for k in range(d.n):
         fastest = max(fastest, np.abs(qd[k] * m.hand_slow[k]))
     for half in range(2):
@@ -179,11 +179,11 @@ def put_damping(m, d, qd):
 
 
 @inlined
-def put_friction(m, d, qd):
-    """Write the torques that compensate a fraction of the friction at qd (n,) [N·m]."""
+def put_friction(m, d):
+    """Write the torques that compensate a fraction of the friction."""
     for i in range(d.n):
         d.tau_friction[i] = m.hand_friction * (
-            m.friction[0, i] * np.tanh(qd[i] / SLIDING) + m.friction[1, i] * qd[i])
+            m.friction[0, i] * np.tanh(d.qd[i] / SLIDING) + m.friction[1, i] * d.qd[i])
 
 
 class Guidance:

@@ -82,24 +82,24 @@ def _add_correction(m, d, i, R, time, dt):
 
 
 @kernel
-def put_references(m, d, mobility, time):
+def put_references(m, d, mobility):
     """
-    Advance changing activations and commanded impedances to a time [s].
+    Advance changing activations and commanded impedances.
 
     `mobility` (6 m, 6 m) is Λ⁻¹ of the links in base axes, of the last tick.
 
     """
     for i in range(d.k):
         if d.activation_changes[i] != 0:
-            _put_activation(m, d, i, time)
+            _put_activation(m, d, i, d.time)
         if d.is_commanded[i] != 0:
-            advance(m, d, i, mobility, time)
+            advance(m, d, i, mobility, d.time)
             for a in range(6):
                 d.feedback_rates[i, a] = 2.0 * d.impedance[i, 1, a] * np.sqrt(d.impedance[i, 0, a])
 
 
 @kernel
-def put_wrenches(m, d, poses, time):
+def put_wrenches(m, d, poses):
     """
     Advance the wrenches of the tasks with axes of force; write them to `level_wrench`.
 
@@ -107,6 +107,7 @@ def put_wrenches(m, d, poses, time):
     the integral of the force error pauses.
 
     """
+    time = d.time
     for i in range(d.k):
         if not m.forces[i].any():
             continue

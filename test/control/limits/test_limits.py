@@ -18,7 +18,7 @@ import tolerances
 from variants import first_quick
 
 LENGTH = 0.3  # that weights a rotation of 1 rad like a translation [m]
-QUICKEST = 250.0  # `quickest` of exceeds, for ticks of 2 ms [1/s]
+TICK = 0.002  # [s]
 
 
 def bounds(q, qd, position, velocity, deceleration, rate):
@@ -26,7 +26,8 @@ def bounds(q, qd, position, velocity, deceleration, rate):
     m, d = LAW_M.new(n=1), LAW_D.new(n=1)
     d.unexplained[:], m.payload_ratio = np.nan, 1.0  # no acceleration is taken for unexplained
     d.limits[:limits.EFFORT, 0] = *position, velocity, deceleration, rate
-    exceeds(m, d, *(np.atleast_1d(float(x)) for x in (q, qd)), QUICKEST)
+    d.q[0], d.qd[0], d.tick = q, qd, TICK
+    exceeds(m, d)
     return d.lowest[0], d.highest[0]
 
 
@@ -168,20 +169,21 @@ def problem(rng, n=7):
 
 
 @njit(error_model='numpy')
-def put_within(m, d, tau):
-    limit(m, d, 1, 0, 0.0, np.zeros(len(tau)), tau)
+def put_within(m, d):
+    limit(m, d, 1, 0)
 
 
 def within(given, tau):
     """Return the torques within the limits, and whether any bound is active."""
-    (M_inv, task, qdd, lower, upper, effort), n, tau = given, len(tau), tau.copy()
+    (M_inv, task, qdd, lower, upper, effort), n = given, len(tau)
     m, d = LAW_M.new(n=n, k=1, m=1), LAW_D.new(n=n, k=1, m=1)
     (d.level_J[0], d.level_Lambda[0, 0]), m.singularity[0] = task, LENGTH
     d.most_effort[:], d.deceleration[:] = effort, 1.0
     d.qdd_law[:], d.lowest[:], d.highest[:] = qdd, lower, upper
     d.M_inv[:], d.window[:] = M_inv, np.outer([-1.0, 1.0], effort)
-    put_within(m, d, tau)
-    return tau, d.limits_work
+    d.tau_limited[:] = tau
+    put_within(m, d)
+    return d.tau_limited, d.limits_work
 
 
 def least_change(A, qdd, rows, room):

@@ -32,8 +32,8 @@ TIME = 10.0
 
 
 @kernel
-def put_rows(m, d, clearance, q, qd):
-    return near_rows(m, d, clearance, 10.0, 0.0, q, qd, 0)
+def put_rows(m, d, clearance):
+    return near_rows(m, d, clearance, 0)
 
 
 @kernel
@@ -77,9 +77,9 @@ class Rows:
         self.qd = rng.uniform(-1.0, 1.0, 7)
         m, d = LAW_M.new(n=7), LAW_D.new(n=7)
         put_bodies(m, ROBOT)
-        d.limits[:] = self.table
+        d.limits[:], d.time, d.q[:], d.qd[:] = self.table, TIME, self.q, self.qd
         self.rows, self.most = d.row_of_q, d.row_most
-        self.count = put_rows(m, d, self.clear.record, self.q, self.qd)
+        self.count = put_rows(m, d, self.clear.record)
 
     def bias(self, k):
         """Return the second derivative of a distance for q̈ = 0 that a row assumes."""

@@ -109,7 +109,8 @@ class Bench:
     def step(self, stiffness, force=0.0, dt=1e-3):
         self.spring.command(Impedance(np.full(6, stiffness)))
         self.d.gain_period = dt
-        put_references(self.m, self.d, self.W, self.time)
+        self.d.time = self.time
+        put_references(self.m, self.d, self.W)
         K = self.d.task_gain[0, 3]
         damper = 2.0 * self.ratio * np.sqrt(K * self.mass)
         self.d.level_spring[0, 3], self.d.level_rate[0, 3] = -K * self.x, -self.v
