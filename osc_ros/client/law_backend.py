@@ -47,7 +47,7 @@ from osc_ros.control.tasks.task import Stiffness, Target, Task
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.errors import ArmError, InputError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE
+from osc_ros.loop.cycle import ACTIVE
 from osc_ros.loop.process.hardware_engine import HardwareEngine
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot

@@ -33,7 +33,7 @@ from osc_ros.errors import ArmError, ArmTimeoutError, InputError, OscError
 from osc_ros.hardware.contract import Description
 from osc_ros.hardware.hardware_table import hardware_class
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, IDLE
+from osc_ros.loop.cycle import ACTIVE, IDLE
 from osc_ros.loop.process.channel import Record
 from osc_ros.loop.process.link import LoopError, LoopProcess
 from osc_ros.loop.process.process_start import careful_override, careful_text, Start, System

@@ -23,7 +23,7 @@ from osc_ros.control.safety.supervision import DEFAULT_WATCHDOGS, Supervision, W
 from osc_ros.control.settings import Settings
 from osc_ros.errors import require_options
 from osc_ros.hardware.hardware_table import hardware_class
-from osc_ros.loop.engine import ACTIVE
+from osc_ros.loop.cycle import ACTIVE
 from osc_ros.loop.process.hardware_engine import LockstepEngine
 from osc_ros.model.files import urdf_text
 from osc_ros.sim.hand import FINGERS, hand_of

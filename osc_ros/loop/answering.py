@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 from osc_ros.compile.addresses import entry_of
 from osc_ros.compile.compiled import inlined, kernel, lock, unlocked, view
 from osc_ros.control.model_error.contact import NOT_TOUCHED
-from osc_ros.control.safety.answered import ANSWER, answered_stamp, Answers, UNASKED
+from osc_ros.control.safety.answered import (
+    ANSWER,
+    answered_stamp,
+    Answers,
+    FORWARDED,
+    UNASKED,
+)
+from osc_ros.control.safety.causes import replaces_law
 from osc_ros.control.safety.safety import REJECTED
 from osc_ros.control.step.entries import example
 from osc_ros.control.step.law_record import step_at, watch_at
@@ -26,6 +34,34 @@ Integers = NDArray[np.int64]
 
 NOTHING: Array = np.zeros(0)  # no command for `put_watch`
 ROWS = 16  # number of answered states after which Python must process their records
+
+
+class Kernels(NamedTuple):
+    """
+    The kernels of one kind of loop.
+
+    Attributes
+    ----------
+    step, watch, sense : kernels
+        As those of `osc_ros.control.step.step`.
+    example : callable
+        Compiles the kernels, and returns a record CONTROLLER of one joint for them.
+
+    """
+
+    step: Any
+    watch: Any
+    sense: Any
+    example: Callable[[], Any]
+
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        """Addresses of the compiled `step`, `watch` and `sense`."""
+        asked, unasked, after = map(entry_of, self[:3])
+        return asked, unasked, after
+
+
+OF_LAW = Kernels(step, watch, sense, example)
 
 
 @inlined
@@ -77,7 +113,8 @@ def put_watch(entry, controller, at, longest, command):
     """
     d = controller.d
     found = watch_at(entry, (controller, at.now, longest, command))
-    _put_result(d, at, UNASKED)
+    is_forwarded = found != 0 and len(command) == at.n and not replaces_law(d)
+    _put_result(d, at, FORWARDED if is_forwarded else UNASKED)
     at.arrived, at.touch, at.fault_count = d.came, NOT_TOUCHED, 0
     return found != 0
 
@@ -105,7 +142,7 @@ def answer_unasked(entry, controller, at, longest, command):
 @kernel
 def is_done(entry, controller, at):
     """Detect a contact after the torques were sent; return whether Python need not do anything."""
-    if at.code == REJECTED or at.code == UNASKED:
+    if at.code == REJECTED or at.code == UNASKED or at.code == FORWARDED:
         return False
     put_touch(entry, controller, at)
     return at.fault_count == 0 and at.touch == NOT_TOUCHED and at.asks == 0
@@ -114,10 +151,10 @@ def is_done(entry, controller, at):
 class Answering:
     """Answers joint states of n joints in compiled code, and buffers ROWS answers for Python."""
 
-    def __init__(self, n: int) -> None:
-        _compile()
+    def __init__(self, n: int, kernels: Kernels = OF_LAW) -> None:
+        _compile(kernels)
         self._n, self._count = n, 0
-        self._entry, self._watch, self._sense = map(entry_of, (step, watch, sense))
+        self._entry, self._watch, self._sense = kernels.addresses
         self._rows = np.array([ANSWER.new(n=n).words] * ROWS)
         self._at = [ANSWER.of(row) for row in self._rows]
 
@@ -144,16 +181,17 @@ class Answering:
         self._count += 1
         return at.tau if has_torques else None
 
-    def watch(self, controller: Any, now: float, longest: float) -> Array | None:
+    def watch(self, controller: Any, now: float, longest: float, command: Array = NOTHING
+              ) -> Array | None:
         """
         Return the torques (n,) to send without a new state [N·m, N]; None if there are none.
 
-        `now` and `longest` are arguments of `osc_ros.control.step.step.watch`.
+        For the other arguments see `osc_ros.control.step.step.watch`.
 
         """
         at = self._at[self._count]
         at.now = at.done = now
-        has_torques = answer_unasked(self._watch, controller, at, longest, NOTHING)
+        has_torques = answer_unasked(self._watch, controller, at, longest, command)
         self._count += 1
         return at.tau if has_torques else None
 
@@ -180,12 +218,13 @@ class Answering:
 
 
 @cache
-def _compile() -> None:
+def _compile(kernels: Kernels) -> None:
     """Compile or load the kernels once per process; other argument types then raise TypeError."""
-    controller, at = example(), ANSWER.new(n=1)
+    controller, at = kernels.example(), ANSWER.new(n=1)
     with unlocked():
-        answer(entry_of(step), controller, at)
-        answer_unasked(entry_of(watch), controller, at, np.inf, NOTHING)
-        is_done(entry_of(sense), controller, at)
+        asked, unasked, after = kernels.addresses
+        answer(asked, controller, at)
+        answer_unasked(unasked, controller, at, np.inf, NOTHING)
+        is_done(after, controller, at)
     for one in (answer, answer_unasked, is_done):
         lock(one)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from copy import copy
 from functools import partial
 import math
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -54,14 +53,11 @@ from osc_ros.control.settings import TASKS
 from osc_ros.control.step.places import Copies, load
 from osc_ros.dynamics.algebra.arrays import float_array
 from osc_ros.errors import InputError, OscError
-from osc_ros.loop.answering import Answering
+from osc_ros.loop.cycle import ACTIVE, Cycle, ENDING, IDLE, Stamp
 from osc_ros.loop.journal import Journal, journaled
-from osc_ros.loop.rest_check import StartupStatistics, STILL
-from osc_ros.loop.statistics import Counts
+from osc_ros.loop.rest_check import STILL
 
 Array = NDArray[np.float64]
-Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
-
 # Cause: no update of the obstacles; the time-out starts at each `requests.set_obstacles`.
 STALE_OBSTACLES = 'stale_obstacles'
 # of a change of settings that came before the last one had ended
@@ -70,14 +66,13 @@ WAITS_TEXT = 'a change of settings waits for the end of the one before'
 # by less than the share ABSENT, and a joint is faster than the share FAST of its speed limit. A
 # slower arm is not judged, because it may be putting the payload down.
 ABSENT, FAST = 0.5, 0.3
-IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 TABLES = [one.digest for one in (M, D, LAW_M, LAW_D, RUN, OBSERVER, COMPENSATION, contact.CONTACT,
                                  SET_POINT, PLAN, STATE, CLEARANCE, SOLIDS)]  # of a checkpoint
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
 
 
-class Engine:
+class Engine(Cycle):
     """
     Computes torques from joint states by a law; a supervisor checks them.
 
@@ -90,27 +85,8 @@ class Engine:
     Attributes
     ----------
     law : Law
-    guard : Supervisor
-        Checks states and torques, and replaces the law's torque while a cause is active.
-    mode : str
-        IDLE, ACTIVE or ENDING.
-    asks : bool
-        Whether `plan` must be called.
-    is_last : bool
-        Whether the command that is being sent is the last one before the next activation.
-    time, stamp : float [s], Stamp
-        Time and stamp of the newest valid state; the time advances even if the stamps do not.
-    q, qd : (n,)
-        Positions and velocities of that state; empty before the first one.
-    effort : (n,), optional [N·m, N]
-        Measured torques of that state; NaN for joints without measurement.
     touch : ContactSense
         Detects contacts, and learns thresholds for them.
-    rest : StartupStatistics
-        States and efforts while idle, for the start-up check.
-    journal : Journal, optional
-        Records the inputs, see `attach_journal`.
-    counts : Counts
 
     Parameters
     ----------
@@ -134,19 +110,18 @@ class Engine:
 
     def __init__(self, law: Law, supervision: Supervision, period: float,
                  send: Callable[[Array, Stamp | None], None], post: Callable[..., None]) -> None:
-        self.law, self.counts = law, Counts(period)
-        self.journal: Journal | None = None
-        self.guard = Supervisor(law.robot, law, supervision, self._on_change)
-        self.mode, self.is_last, self.rest, self.asks = IDLE, False, StartupStatistics(), False
+        self.law = law
+        super().__init__(law.robot, law, supervision, period, send, post)
         self.touch = ContactSense(law.robot.joint_names)
-        self.effort: Array | None = None
-        self.q = self.qd = np.zeros(0)
-        self.time, self.stamp = 0.0, (0, 0)
-        self._send, self._post, self._answering = send, post, Answering(law.robot.n)
         self._copies = Copies()
         self._join()
         self._tables = np.array(TABLES)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
+
+    @property
+    def record(self) -> Any:
+        """The record CONTROLLER of the law."""
+        return self.law.controller
 
     def _join(self) -> None:
         controller, guard = self.law.controller, self.guard
@@ -196,16 +171,6 @@ class Engine:
         engine.law.remembered, engine.touch.until = found.remembered, until
         engine.guard.texts = texts
         return engine
-
-    @property
-    def acts(self) -> bool:
-        """Whether the engine sends a command for each joint state."""
-        return self.mode != IDLE
-
-    @property
-    def state_age(self) -> float:
-        """Time since the newest valid state arrived [s]."""
-        return perf_counter() - self.counts.arrived
 
     def state(self) -> str:
         """Return the state of the controller as a text, with the reason of an active watchdog."""
@@ -289,18 +254,14 @@ class Engine:
     @journaled
     def leave(self) -> None:
         """Send the idle command as the last one, and stop sending commands."""
-        self.is_last = self.guard.d.leaves = True
-        try:
-            self._unasked(-1.0)
-        finally:
-            self.guard.d.leaves = False
-        self.mode, self._left = IDLE, (self.q.copy(), self.law.compensation.copy())
+        super().leave()
+        self._left = self.q.copy(), self.law.compensation.copy()
 
     def _take(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
               effort: Array | None) -> None:
         """Store a plausible state; while the engine acts, `check_sample` sets `time`."""
-        before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
-        self.counts.arrived, self.effort = arrived, effort
+        before = self.time
+        super()._take(time, q, qd, stamp, arrived, effort)
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
             self._post('dropped', f'time went back from {before:.3f} s to {time:.3f} s: holding '
                        'the present pose')
@@ -310,55 +271,6 @@ class Engine:
                 for start in level.generator.drop_overdue(before, time):
                     self._post('dropped', f'time went on from {before:.3f} s to {time:.3f} s: the '
                                f'motion for {start:.3f} s is too late', name, start)
-
-    def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
-               effort: Array | None = None) -> bool:
-        """
-        Take a state; if the engine acts, send the command for it, and then plan the targets.
-
-        Returns whether the state is plausible. If it is not, and a reaction is in force, the
-        supervisor's torque is sent.
-
-        Parameters
-        ----------
-        time, stamp : float [s], Stamp
-        q, qd : (n,)
-        arrived : float
-            Time of arrival by `perf_counter` [s].
-        effort : (n,), optional [N·m, N]
-            Measured torques.
-
-        """
-        accepted = self.respond(time, q, qd, stamp, arrived, effort)
-        if self.asks:
-            self.plan()
-        return accepted
-
-    @journaled
-    def respond(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
-                effort: Array | None = None) -> bool:
-        """Do the part of `update` up to the command; if `asks` is then True, call `plan`."""
-        if (controller := self.controller()) is None:  # idle
-            self._take(time, q, qd, stamp, arrived, effort)
-            return True
-        return self._process_answer(self._finished(controller, self._answering.answer(
-            controller, (time, q, qd, stamp, arrived), effort, self.guard.clock())))
-
-    def _unasked(self, longest: float) -> Answered:
-        """Send the torques that `osc_ros.control.step.step.watch` finds; return the record."""
-        controller = self.law.controller
-        return self._finished(controller, self._answering.watch(
-            controller, self.guard.clock(), longest))
-
-    def _finished(self, controller: Any, tau: Array | None) -> Answered:
-        """Send the torques (n,) of a compiled answer, if there are any; return its record."""
-        try:
-            if tau is not None:
-                self._command(tau.copy(), self._answering.answered_stamp)
-                self._answering.is_plain(controller, self.guard.clock())
-        finally:
-            answers = self._answering.take_answers()
-        return answers[0]
 
     def conclude(self, done: Answers, is_plain: bool) -> bool:
         """
@@ -418,10 +330,9 @@ class Engine:
 
     def controller(self) -> Any:
         """Return the record with which `step.step` answers the next state; None while idle."""
-        if not self.acts:
-            return None
-        self._use_contact()
-        return self.law.controller
+        if self.acts:
+            self._use_contact()
+        return super().controller()
 
     def state_arrays(self) -> tuple[Array, ...]:
         """Return the arrays on which the next torque depends, see `Law.state_arrays`."""
@@ -478,28 +389,6 @@ class Engine:
         error = done.error.copy() if self.law.settings.joints is None else 0.0 * done.error
         self._post('report', stamp_of(done), done.pose.copy(), error, done.F.copy(),
                    self.law.external_report(), self.law.twist)
-
-    @journaled
-    def watch(self, longest: float) -> None:
-        """Send the supervisor's command if the newest state is older than `longest` [s]."""
-        if self.acts:
-            self._process_answer(self._unasked(longest))
-
-    @journaled
-    def refuse(self, reason: str, has_all_joints: bool) -> None:
-        """Count a refused joint state; report a fault if it has all joints of this robot."""
-        self.counts.add_refusal(reason)
-        self._post('refusal', reason)
-        if has_all_joints:
-            self.guard.report_fault(NOT_FINITE, reason)
-
-    @journaled
-    def fail(self, reason: str) -> None:
-        """Send a safe torque after an error of the caller."""
-        self._post('error', f'control loop: {reason}')
-        if self.acts:
-            self.guard.report_fault(NOT_FINITE, reason)
-            self._process_answer(self._unasked(-1.0))
 
     @journaled
     def lose(self) -> None:
@@ -560,28 +449,3 @@ class Engine:
             self._post('dropped', 'a reaction has ended the motions: the arm holds its pose')
         elif stopped:  # an old error must cause no jerk
             self.law.rejoin(self.q)
-
-    def _command(self, tau: Array, stamp: Stamp | None) -> None:
-        try:
-            self._send(tau, stamp)
-        finally:
-            self._note_command(tau, stamp)
-
-    def _note_command(self, tau: Array, stamp: Stamp | None) -> None:
-        if self.journal is not None:
-            self.journal.record_torque(tau, stamp)
-        self.counts.add_torque(np.abs(tau), self.law.settings.limits.effort)
-
-    def _leave_if_finished(self) -> None:
-        """Send the idle command and end, if the supervisor has finished stopping the arm."""
-        if self.guard.is_finished:
-            self.leave()
-            self._post('stopped')
-
-    def _on_change(self, done: Answered | None = None) -> None:
-        """Post the present cause and reaction, or those of an answered state."""
-        acting = self.guard.acting(done)
-        if self.acts or self.guard.runaway:
-            self._post('change', acting.cause, acting.reaction, acting.text('active'))
-        else:  # no torques are sent
-            self._post('change', '', '', 'inactive')

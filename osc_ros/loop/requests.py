@@ -28,7 +28,8 @@ from osc_ros.control.setpoint.stamps import require_timely, SOON, start_of
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.impedance import Impedance, TANK
 from osc_ros.errors import InputError
-from osc_ros.loop.engine import ACTIVE, Engine, Stamp
+from osc_ros.loop.cycle import ACTIVE, Stamp
+from osc_ros.loop.engine import Engine
 from osc_ros.loop.journal import Journal, journaled, Piece
 from osc_ros.loop.rest_check import Finding
 from osc_ros.loop.statistics import Window

@@ -21,7 +21,7 @@ from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.loop.answering import Answering
-from osc_ros.loop.engine import Stamp
+from osc_ros.loop.cycle import Stamp
 from osc_ros.loop.process.channel import Record
 from osc_ros.loop.process.link import LoopProcess
 from osc_ros.loop.process.process_start import Start

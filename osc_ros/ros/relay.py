@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from time import perf_counter
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
@@ -25,12 +25,20 @@ from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.safety.command_check import CommandCheck
 from osc_ros.control.safety.supervision import STALE_STATE, Supervision, Watchdog
 from osc_ros.control.safety.supervisor import Supervisor
+from osc_ros.control.step.relayed import NONSENSE, OTHER_PUBLISHER, SILENCE
 from osc_ros.errors import InputError
+from osc_ros.loop.answering import Answering
+from osc_ros.loop.cycle import IDLE
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.model.robot import Robot
-from osc_ros.ros.dds.forwarder import Forwarder, NONSENSE, OTHER_PUBLISHER, Parts, SILENCE
-from osc_ros.ros.dds.forwarding import compile_forward
-from osc_ros.ros.dds.state_publishers import StatePublishers
+from osc_ros.ros.dds.relay_loop import (
+    COMMAND_TOPIC,
+    INPUT_QOS,
+    OF_RELAY,
+    RelayEngine,
+    RelayLoop,
+)
+from osc_ros.ros.dds.serving import compile_serve
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.commands import CommandOutput
 from osc_ros.ros.messages.compilation_report import CompilationReport
@@ -38,12 +46,11 @@ from osc_ros.ros.messages.publishers import gids, publishers
 from osc_ros.ros.messages.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, values
-from osc_ros.ros.parameters.state_input import compile_velocity, FROM, StateInput, VELOCITY
+from osc_ros.ros.parameters.state_input import compile_velocity, FROM, VELOCITY
 from osc_ros.ros.process.node_process import run_and_exit
 from osc_ros.setting import made
 
-USED, IGNORED = 'joint states of', 'ignored joint states of'  # keys of the diagnostics
-POST_PERIOD = 0.02  # period at which the loop's texts are logged [s]
+NO_ROBOT = 'waits for a robot description'
 LONG = 0.25  # a longer time-out of the commands causes a warning [s]
 STEEPEST = 200.0  # default limit of the rate of a torque, relative to the torque limit [1/s]
 
@@ -79,7 +86,7 @@ PARAMETERS = (
 
 class Relay(Node):  # type: ignore[misc]
     """
-    Node around a `Forwarder`, whose thread forwards commands, or stops the arm if they fail.
+    Node around a `RelayLoop`, whose thread forwards commands, or stops the arm if they fail.
 
     Services, parameters and diagnostics run in the thread that spins the node. Of several
     publishers on the command topic the relay accepts one, see
@@ -93,25 +100,32 @@ class Relay(Node):  # type: ignore[misc]
         declare(self, PARAMETERS)
         refuse_bad_sets(self, PARAMETERS, lambda: self._robot is not None, self._apply)
         self._robot: Robot | None = None
-        self._states_of = '', ''  # publishers of joint states that are used, and ignored
+        self._states_of = '', '', 0  # see `Loop.publisher_names`
+        self._early: list[Subscription] = []
         self._reactions = ReactionLog(self.get_logger(), 'forwards')
+        self._loop: RelayLoop | None = None
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         found = values(self, PARAMETERS)
-        self._loop = Forwarder(self, found['rate'])
-        try:
-            if found['robot_description'] or found['robot_description_file']:
-                self._take_robot(found, robot_parameters.description(found))
-        except BaseException:
-            self._loop.close()
-            raise
+        if found['robot_description'] or found['robot_description_file']:
+            self._take_robot(found, robot_parameters.description(found))
+        else:
+            self._early = self._early_subscriptions()
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
         self.create_service(Trigger, '~/forward', self._on_forward)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(POST_PERIOD, self._log_posted, clock=steady)
         self.create_timer(1.0, self._every_second, clock=steady)
 
     # the robot
+
+    def _early_subscriptions(self) -> list[Subscription]:
+        """Subscribe to states and commands before there is a robot, to warn of commands."""
+        def warn(message: Float64MultiArray) -> None:
+            self.get_logger().warning('commands are not forwarded before there is a robot',
+                                      throttle_duration_sec=1.0)
+        return [self.create_subscription(Float64MultiArray, COMMAND_TOPIC, warn, INPUT_QOS),
+                self.create_subscription(JointState, 'joint_states', lambda message: None,
+                                         qos_profile_sensor_data)]
 
     def _on_description(self, message: String) -> None:
         if self._robot is not None:
@@ -124,34 +138,41 @@ class Relay(Node):  # type: ignore[misc]
     def _take_robot(self, found: dict[str, Any], text: str) -> None:
         robot, known = robot_parameters.with_load(found, robot_parameters.robot(found, text))
         settings = _settings(found, robot)
-        guard = self._supervisor(robot, Driver(known, found['driver_compensates']), settings)
+        model = self._model(robot, Driver(known, found['driver_compensates']), settings)
         order = robot_parameters.command_order(found, robot)
         names = [robot.joint_names[i] for i in order]
         check = CommandCheck(names, settings.effort_limits[order], settings.effort_rates[order],
                              settings.period)
-        states = StateInput(robot, found['velocity'], partial(self._loop.post, 'warning'),
-                            partial(self._loop.post, 'info'))
-        self._loop.use_parts(Parts(
-            guard, states, StatePublishers(self, robot.joint_names, found[FROM.name]), check,
-            CommandOutput(self._commands, order)))
+        log, each_second = self.get_logger(), {'throttle_duration_sec': 1.0}
+        # one line for each event: rclpy accepts only one severity and one period per source line
+        self._loop = RelayLoop(
+            self, robot, model, settings, check, CommandOutput(self._commands, order),
+            found['velocity'], found[FROM.name], {
+                'change': self._on_change, 'stopped': lambda: None,
+                'error': lambda text: log.error(text, **each_second),
+                'warning': lambda text: log.warning(text, **each_second),
+                'velocity': lambda text: log.warning(text, **each_second),
+                'refusal': lambda text: log.error(f'joint state refused: {text}', **each_second),
+                'info': lambda text: log.info(text), 'unrelated': lambda text: log.info(text)})
+        while self._early:
+            self.destroy_subscription(self._early.pop())
         self._robot = robot
         self._warn(found)
         self.get_logger().info(
             f"guards '{robot.name}' from '{robot.base}' to "
             f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints")
 
-    def _supervisor(self, robot: Robot, driver: Driver, settings: Supervision) -> Supervisor:
-        """Return the supervisor of a robot, with all its kernels compiled."""
+    def _model(self, robot: Robot, driver: Driver, settings: Supervision) -> CommandModel:
+        """Return the model of a robot, with all kernels compiled."""
         with CompilationReport(self) as report, compile_in_parallel(
-                guard_of, robot, driver, settings, tell=report.tell, by_several=False):
-            return guard_of(robot, driver, settings, self._loop.on_change)
+                compiled_model, robot, driver, settings, tell=report.tell, by_several=False):
+            return compiled_model(robot, driver, settings)
 
     def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> None:
-        with self._loop.parked():
-            self._loop.note_change()
-            self._loop.parts.guard.settings = _settings(found, self._robot)
-            self._loop.parts.states.mode = found['velocity']
-            self._loop.parts.publishers.wanted = tuple(found[FROM.name])
+        self._loop.set_velocity_source(found['velocity'])
+        self._loop.request(lambda engine: setattr(engine.guard, 'settings',
+                                                  _settings(found, self._robot)))
+        self._loop.publisher_names(found[FROM.name])
         self._warn(found)
 
     def _warn(self, found: dict[str, Any]) -> None:
@@ -162,126 +183,104 @@ class Relay(Node):  # type: ignore[misc]
 
     def _on_forward(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
-        if self._loop.parts is not None:
-            self._loop.parts.publishers.resolve()
-        with self._loop.parked():
-            try:
-                response.success = self._loop.release()
-                response.message = self._loop.state()
-            except InputError as error:
-                response.message = f'not released: {error}'
+        if self._loop is None:
+            response.message = NO_ROBOT
+            return response
+        try:
+            response.success, response.message = self._loop.release()
+        except InputError as error:
+            response.message = f'not released: {error}'
         return response
 
     # stop at the end of the process
 
     def ready_to_stop(self) -> bool:
         """Begin to stop the arm; return True if it is at rest or was never commanded."""
-        with self._loop.parked():
-            if not self._loop.has_command:
-                return True
-            self._loop.note_change()
-            self._loop.parts.guard.stop()
-            return bool(self._loop.parts.guard.is_finished)
+        if self._loop is None:
+            return True
+        self._loop.request(RelayEngine.deactivate)
+        return self._loop.mode == IDLE
 
     def stop(self) -> None:
         """Send the gravity torques as the last command; an arm without brakes then drifts."""
-        self._loop.close()
-        self._log_posted()
-        if self._loop.has_command:
-            self._loop.send_last()
+        if (loop := self._loop) is None:
+            return
+        loop.request(RelayEngine.deactivate)
+        if loop.mode != IDLE:
+            loop.request(RelayEngine.leave)
+        loop.do_posted()
+        loop.close()
+        if loop.engine.has_command:
             self._commands.wait_for_all_acked(RECEIPT)  # else it can be lost when the node ends
             self.get_logger().info('ends: the last command carries the weight here; without '
                                    'brakes or friction the arm drifts from here')
 
     # log and diagnostics
 
-    def _log_posted(self) -> None:
-        """Log the loop's posted texts; publish diagnostics if the reaction has changed."""
-        self._loop.note_change()
-        has_changed, log = False, self.get_logger()
-        while self._loop.posted:
-            event, arguments = self._loop.posted.popleft()
-            if event == 'change':
-                self._reactions.change(*arguments)
-                has_changed = True
-            elif event == 'error':  # rclpy accepts only one severity per call in the source
-                log.error(*arguments, throttle_duration_sec=1.0)
-            elif event == 'warning':
-                log.warning(*arguments, throttle_duration_sec=1.0)
-            else:
-                log.info(*arguments)
-        if has_changed:
-            self._diagnose()
+    def _on_change(self, *change: Any) -> None:
+        self._reactions.change(*change)
+        self._diagnose()
 
     def _every_second(self) -> None:
         self._reactions.conclude()
         self._diagnose()
 
     def _diagnose(self) -> None:
-        everybody, parts = publishers(self, self._loop.topic), self._loop.parts
-        if parts is not None:
-            parts.publishers.resolve()
-        if self._loop.is_open and everybody and not self._loop.publisher_count():
-            self.get_logger().warning(
-                f"'{self._loop.topic}' has publishers, and none of them is reliable: commands of "
-                f'{gids(everybody)} do not arrive', throttle_duration_sec=10.0)
-        with self._loop.parked():
-            level, text, pairs = self._figures(everybody)
-            latencies = self._loop.latencies()
-        before, found = self._states_of, dict(pairs)
-        self._states_of = used, ignored = found.get(USED, ''), found.get(IGNORED, '')
-        if used != before[0]:
-            self.get_logger().info(f'joint states of {used or "nobody"}')
-        if ignored not in ('', before[1]):
-            self.get_logger().warning(f'joint states of {ignored} are ignored: used are those of '
-                                      f'{used}')
-        times = np.percentile(latencies, (50, 99, 100)) if len(latencies) else [np.nan] * 3
-        pairs.extend(zip(('relay p50 [us]', 'relay p99 [us]', 'relay max [us]'), (
-            f'{1e6 * x:.1f}' for x in times)))
+        loop, level, text, pairs = self._loop, DiagnosticStatus.WARN, NO_ROBOT, []
+        if loop is not None:
+            everybody = publishers(self, loop.topic)
+            if everybody and not loop.publisher_count():
+                self.get_logger().warning(
+                    f"'{loop.topic}' has publishers, and none of them is reliable: commands of "
+                    f'{gids(everybody)} do not arrive', throttle_duration_sec=10.0)
+            self._states_of, before = loop.publisher_names(loop.publishers.wanted), self._states_of
+            used, ignored, _ = self._states_of
+            if used != before[0]:
+                self.get_logger().info(f'joint states of {used or "nobody"}')
+            if ignored not in ('', before[1]):
+                self.get_logger().warning(f'joint states of {ignored} are ignored: used are those '
+                                          f'of {used}')
+            level, text, pairs = loop.request(self._figures, everybody)
         self._diagnostics.publish(messages.diagnostic_message(
             level, f'{self.get_fully_qualified_name()[1:]}: relay', text,
             self._robot.name if self._robot else '', pairs, self.get_clock().now().to_msg()))
 
-    def _figures(self, everybody: dict[str, str]) -> tuple[bytes, str, list[tuple[str, Any]]]:
-        """
-        Return level, text and (key, value) pairs of the diagnostics.
-
-        Call this within `Forwarder.parked`.
-
-        """
-        loop, parts = self._loop, self._loop.parts
-        level = DiagnosticStatus.OK if loop.has_command else DiagnosticStatus.WARN
-        text = loop.state()
+    def _figures(self, engine: RelayEngine, everybody: dict[str, str]
+                 ) -> tuple[bytes, str, list[tuple[str, Any]]]:
+        """Return level, text and (key, value) pairs of the diagnostics."""
+        loop, source = self._loop, self._loop.source
+        level = DiagnosticStatus.OK if engine.has_command else DiagnosticStatus.WARN
+        text = engine.state()
         # forget the names of publishers that have left the topic
-        source = loop.source
         source.names = {gid: name for gid, name in everybody.items()
                         if gid in source.names} or source.names
-        if loop.has_command and perf_counter() - source.refused_at < 2.0:
+        if engine.has_command and perf_counter() - source.refused_at < 2.0:
             level = DiagnosticStatus.WARN
             text += ', and refuses the commands of another publisher'
-        pairs = [('forwarded', loop.forwarded), ('refused', loop.refused),
-                 ('last refusal', loop.refusal), ('sent of its own', loop.reaction_count),
+        used, ignored, count = self._states_of
+        pairs = [('forwarded', engine.forwarded), ('refused', engine.refused),
+                 ('last refusal', engine.refusal), ('sent of its own', engine.reaction_count),
                  ('commands of', gids(source.names)),
                  ('other publishers', gids(source.others(everybody))),
                  ('refused of other publishers', source.refused),
-                 ('velocity', '' if parts is None else parts.states.used),
-                 ('command age [s]', f'{perf_counter() - loop.heard:.3f}')]
-        if parts is not None:
-            pairs += [(USED, parts.publishers.used_names()),
-                      (IGNORED, parts.publishers.ignored_names(perf_counter())),
-                      ('ignored joint states', int(parts.publishers.known.ignored[0]))]
-            level = DiagnosticStatus.ERROR if parts.guard.reaction else level
-            pairs.extend(parts.guard.counts.items())
-        return level, text, pairs
+                 ('velocity', loop.velocity_used),
+                 ('command age [s]', f'{perf_counter() - loop.heard:.3f}'),
+                 ('joint states of', used), ('ignored joint states of', ignored),
+                 ('ignored joint states', count), *engine.guard.counts.items(),
+                 *zip(('relay p50 [us]', 'relay p99 [us]', 'relay max [us]'),
+                      (f'{1e6 * x:.1f}' for x in engine.counts.updates.percentile(50, 99, 100)))]
+        return DiagnosticStatus.ERROR if engine.guard.reaction else level, text, pairs
 
 
-def guard_of(robot: Robot, driver: Driver, settings: Supervision,
-             on_change: Callable[[], None] = lambda: None) -> Supervisor:
-    """Return the supervisor, with all kernels for forwarding compiled."""
-    compile_forward()
+def compiled_model(robot: Robot, driver: Driver, settings: Supervision) -> CommandModel:
+    """Return the model of a robot, with all kernels for forwarding compiled."""
+    compile_serve()
     with on_demand():
         compile_velocity(robot)
-        return Supervisor(robot, CommandModel(robot, driver), settings, on_change)
+        Answering(robot.n, OF_RELAY)
+        model = CommandModel(robot, driver)
+        Supervisor(robot, model, settings)
+    return model
 
 
 def _settings(found: dict[str, Any], robot: Robot) -> Supervision:

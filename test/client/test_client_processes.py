@@ -18,7 +18,7 @@ from loops import memory_of
 import osc_ros
 from osc_ros.control.safety.safety import AT_REST
 from osc_ros.errors import ArmError
-from osc_ros.loop.engine import ACTIVE, IDLE, MODES
+from osc_ros.loop.cycle import ACTIVE, IDLE, MODES
 
 PROGRAM = """
 import sys, osc_ros

@@ -35,6 +35,7 @@ from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import Engine
 from osc_ros.loop.packing import packed, unpacked
+from supervised import torque_to_send
 from variants import first_quick, quick_if
 
 HOME = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
@@ -85,7 +86,8 @@ def ticks(guard, given, clock):
         accepted = guard.accept_state(time, q, qd)
         tau = 0.1 * rng.normal(size=len(q))
         if accepted or guard.watch():
-            found.append((accepted, guard.torque(lambda tau=tau: tau).tobytes(), guard.cause,
+            sent = torque_to_send(guard, lambda tau=tau: tau)
+            found.append((accepted, sent.tobytes(), guard.cause,
                           guard.reaction, guard.d.words.tobytes()))
     return found
 
@@ -134,7 +136,7 @@ def test_numbers_of_a_checkpoint_never_make_a_kernel_leave_its_arrays(count):
     engine = engine_of(robot, 'hold')
     for time, q, qd, _now in samples(robot, 300, 1):
         if engine.guard.accept_state(time, q, qd):
-            engine.guard.torque(lambda: 0.1 * np.ones(robot.n))
+            torque_to_send(engine.guard, lambda: 0.1 * np.ones(robot.n))
     records = engine.guard.m, engine.guard.d
     used, kept = 0, [record.slots.copy() for record in records]
     for _ in range(count):
@@ -153,7 +155,7 @@ def test_numbers_of_a_checkpoint_never_make_a_kernel_leave_its_arrays(count):
         used += 1
         for time, q, qd, _now in samples(robot, 30, 2):
             if guard.accept_state(time, q, qd) or guard.watch():
-                tau = guard.torque(lambda: 0.1 * np.ones(robot.n))
+                tau = torque_to_send(guard, lambda: 0.1 * np.ones(robot.n))
                 assert np.isfinite(tau).all()
     assert used > count // 3
 

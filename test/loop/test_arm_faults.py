@@ -26,7 +26,7 @@ from osc_ros.control.settings import Settings
 from osc_ros.hardware.contract import HardwareError
 from osc_ros.hardware.mujoco import MujocoArm
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, IDLE
+from osc_ros.loop.cycle import ACTIVE, IDLE
 from osc_ros.loop.journal import Journal
 from osc_ros.loop.process import hardware_engine, process
 from osc_ros.loop.process.channel import Channel

@@ -36,6 +36,7 @@ from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.answering import Answering
 from osc_ros.loop.engine import Engine
+from supervised import torque_to_send
 from variants import first_quick
 
 PERIOD = 0.002
@@ -49,7 +50,7 @@ class Composed(Engine):
             return super().respond(time, q, qd, stamp, arrived, effort)
         if not self.guard.accept_state(time, q, qd):
             if self.guard.watch():
-                self._command(self.guard.torque(), stamp)
+                self._command(torque_to_send(self.guard), stamp)
             return False
         d = self.guard.d  # velocities that do not fit the positions are replaced there
         self._take(d.time, q, d.qd.copy(), stamp, arrived, effort)
@@ -57,7 +58,7 @@ class Composed(Engine):
         if comes_first:
             self._observe(sent)
         is_held = self.guard.watch() or d.stopped > 0
-        self._command(self.guard.torque(None if is_held else self._law_torque), stamp)
+        self._command(torque_to_send(self.guard, None if is_held else self._law_torque), stamp)
         if not comes_first:
             self._observe(sent)
         self._resume()

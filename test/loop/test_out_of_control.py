@@ -22,7 +22,7 @@ from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.tasks.bandwidth import PERIOD_SHARE
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, IDLE
+from osc_ros.loop.cycle import ACTIVE, IDLE
 from osc_ros.loop.velocity import VelocitySource
 from shipped import ends, urdf
 from variants import quick_if

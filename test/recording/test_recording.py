@@ -23,7 +23,7 @@ from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.setpoint.trajectory import Path
 from osc_ros.loop import journal, requests
-from osc_ros.loop.engine import ACTIVE
+from osc_ros.loop.cycle import ACTIVE
 from osc_ros.loop.journal import CALL, Journal, loaded_piece, RESPOND
 from osc_ros.recording import cdr, export
 from osc_ros.recording.explanation import difference, explanation_lines, summary

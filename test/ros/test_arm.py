@@ -28,7 +28,7 @@ from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.settings import Settings
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description
-from osc_ros.loop.engine import ACTIVE, IDLE, MODES
+from osc_ros.loop.cycle import ACTIVE, IDLE, MODES
 from osc_ros.loop.process import channel, link
 from osc_ros.loop.process.channel import Channel, Queue, RECORDS
 from osc_ros.loop.process.process_start import Start, System

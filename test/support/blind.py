@@ -16,6 +16,7 @@ from osc_ros.control.safety.supervision import JUMP, NOT_FINITE, STALE_STATE, Su
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.sim import Plant
+from supervised import torque_to_send
 
 TARGETS = TargetLimits([2.5, 1.0], [12.5, 5.0], [125.0, 50.0], [1.0, 0.2])  # defaults
 STARTS = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4],
@@ -110,11 +111,12 @@ class Sensed:
             if sees(time):
                 tau = self.answer(time, q, qd)
             elif self.guard.watch():
-                tau = self.guard.torque()
+                tau = torque_to_send(self.guard)
             if self.relay is not None:
                 if sees(time):
                     self.relay.accept_state(time, q, qd)
-                tau = self.relay.torque(partial(np.copy, self.tau if tau is None else tau))
+                command = self.tau if tau is None else tau
+                tau = torque_to_send(self.relay, partial(np.copy, command))
             self.times.append(time)
             self.q.append(self.plant.q.copy())
             self.qd.append(self.plant.qd.copy())
@@ -135,12 +137,12 @@ class Sensed:
         if self.source is not None:
             qd = self.source.read(time, q, qd)
             if qd is None:
-                return self.guard.torque() if self.guard.watch() else None
+                return torque_to_send(self.guard) if self.guard.watch() else None
         if not self.guard.accept_state(time, q, qd):
             if hasattr(self.source, 'reject'):
                 self.source.reject()
-            return self.guard.torque() if self.guard.watch() else None
-        return self.guard.torque(lambda: self.law.torque(time, q, qd))
+            return torque_to_send(self.guard) if self.guard.watch() else None
+        return torque_to_send(self.guard, lambda: self.law.torque(time, q, qd))
 
     # figures of the recorded motion
 

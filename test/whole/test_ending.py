@@ -275,10 +275,10 @@ def test_node_whose_launch_has_ended_before_it_ends_at_once(module, tmp_path):
 COMPILING = """
 import sys, time
 from osc_ros.ros import relay
-def guard_of(*arguments):
+def compiled_model(*arguments):
     print('compiles', flush=True)
     time.sleep(3600.0)
-relay.guard_of = guard_of
+relay.compiled_model = compiled_model
 relay.main(['--ros-args', '--params-file', sys.argv[1]])
 """
 

@@ -52,7 +52,9 @@ Answered: TypeAlias = Any  # a record ANSWER, of one cycle of the compiled loop
 # The supervisor checks at least once in this time whether a reaction is needed. During a reaction
 # it sends torques even if no joint state has arrived for this time [s].
 WATCH_PERIOD = 0.01
-UNASKED = -2**31  # code of a record that was written without a joint state
+# Codes of records that were written without a joint state: torques of a reaction, or none; those
+# of another controller.
+UNASKED, FORWARDED = -2**31, 2**31
 
 
 @inlined
@@ -80,7 +82,7 @@ def stamp_of(done: Answered) -> tuple[int, int]:
 
 def answered_stamp(done: Answered) -> tuple[int, int] | None:
     """Stamp (sec, nanosec) of the state for which the torques were computed, or None."""
-    has_none = done.code == UNASKED or plain(doubts_clock)(
+    has_none = done.code in (UNASKED, FORWARDED) or plain(doubts_clock)(
         done.code, done.faults, done.fault_count)
     return None if has_none else stamp_of(done)
 

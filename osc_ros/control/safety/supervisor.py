@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from math import isfinite
 from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import types, VECTOR
+from osc_ros.compile.addresses import types
 from osc_ros.compile.compiled import entry, plain
 from osc_ros.control.data import ANSWERED, D, M, MOST, WATCHDOGS
 from osc_ros.control.data import FAULTS as FAULT_ROWS
@@ -58,7 +57,6 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-NO_LAW: Array = np.zeros(0)
 # Cause of each fault of a joint state; the index is the fault code of `sample`.
 FAULTS = (JUMP, JUMP, NOT_FINITE, JUMP, JUMP, JUMP, JUMP, OVERSPEED, VELOCITY)
 # Slots that `Supervisor.begin` does not reset.
@@ -77,9 +75,9 @@ class Supervisor:
     """
     Checks states and torques, and replaces the law's torque while a cause is active.
 
-    Pass every state to `accept_state`, heartbeats to `reset_timeout`, and faults to
-    `report_fault`. `torque` returns the torque to send: finite, within the limits, and continuous
-    when its source changes. Errors of the law or the sensors never raise.
+    Heartbeats come by `reset_timeout`, faults by `report_fault`. States are checked, and torques
+    computed, by `step` and `watch` of `osc_ros.control.step.step`: finite, within the limits, and
+    continuous when their source changes. Errors of the law or the sensors never raise.
 
     Without states the arm is braked along a predicted state; when the prediction ends, gravity is
     compensated at the predicted position. The methods call the kernels of
@@ -122,7 +120,7 @@ class Supervisor:
         self.states = 'joint states'
         self._names: tuple[str, ...] = ()
         self._lasting: dict[str, str] = {}  # causes set by `set_present`, and their reasons
-        self._n, self._rest = robot.n, np.zeros(robot.n)
+        self._n = robot.n
         self._compile()
         self._put_robot()
         self.d.model = self.model.record
@@ -138,7 +136,6 @@ class Supervisor:
         """Compile the kernels now, so that the control loop compiles none."""
         m, d, number = M.numba_type, D.numba_type, types.float64
         self._accept, self._find = entry(safety.accept, m, d), entry(safety.update, m, d, number)
-        self._put_answer = entry(safety.answer, m, d, number, VECTOR)
 
     @property
     def texts(self) -> tuple[Any, ...]:
@@ -446,12 +443,10 @@ class Supervisor:
             self.report_fault(name, self._lasting[name])
             self.d.seen[self._names.index(name)] = np.inf
 
-    def note_duration(self, took: float) -> bool:
-        """Report DEADLINE if the law took longer [s] than its deadline; return whether it did."""
-        is_late = took > self._settings.deadline
-        if is_late:
+    def note_duration(self, took: float) -> None:
+        """Report DEADLINE if the law took longer [s] than its deadline."""
+        if took > self._settings.deadline:
             self.report_fault(DEADLINE, f'an update took {took:.4f} s')
-        return is_late
 
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
         """
@@ -497,63 +492,16 @@ class Supervisor:
         """The newest torques to send (n,), of the law or of a reaction [N·m]."""
         return np.array(self.d.tau)
 
-    # torques
+    @property
+    def replaces_law(self) -> bool:
+        """Whether a reaction, or the age of the last state, replaces the law's torque."""
+        return self.reaction not in HARMLESS or self.is_stale
 
     def watch(self) -> bool:
-        """Find the reaction now, and return whether it replaces the law; call it regularly."""
+        """Find the reaction now, and return whether it replaces the law."""
         self._update()
-        return self.reaction not in HARMLESS or self.is_stale
+        return self.replaces_law
 
     def _update(self) -> None:
         if self._find(self.m, self.d, self.clock()):
             self._on_change()
-
-    def torque(self, law: Callable[[], Array] | None = None) -> Array:
-        """
-        Return the torque to send now (n,) [N·m].
-
-        Parameters
-        ----------
-        law : callable, optional
-            Returns the law's torque (n,) for the last state; not called if `watch` is true.
-
-        Raises
-        ------
-        InputError
-            No state was ever accepted.
-
-        """
-        if not self.d.is_open:
-            raise InputError('no joint state was seen: call accept_state(time, q, qd) first')
-        tau = NO_LAW if self.watch() or law is None else self._law_torque(law)
-        return self._answer(tau, self.clock())
-
-    def _answer(self, tau: Array, now: float) -> Array:
-        self.d.model = self.model.record
-        self._put_answer(self.m, self.d, now, tau)
-        return self.answer_torque
-
-    def idle_torque(self) -> Array:
-        """Last torque (n,) of a deactivation, for the last or predicted state [N·m]."""
-        self.d.leaves = True
-        tau = self._answer(NO_LAW, self.clock())
-        self.d.leaves = False
-        return tau
-
-    def _law_torque(self, law: Callable[[], Array]) -> Array:
-        """Return the torque (n,) of the law; (0,) if it fails or is not finite."""
-        began = self.clock()
-        try:
-            tau = law()
-        except Exception as error:  # of any kind: the arm needs a torque
-            return self._without_law(NOT_FINITE, f'{type(error).__name__}: {error}')
-        if self.note_duration(self.clock() - began):
-            self._update()
-        if tau.shape != (self._n,) or not isfinite(tau.dot(self._rest)):
-            return self._without_law(NOT_FINITE, f'torque {tau.tolist()}')
-        return np.ascontiguousarray(tau, dtype=np.float64)
-
-    def _without_law(self, cause: str, reason: str) -> Array:
-        self.report_fault(cause, reason)
-        self._update()
-        return NO_LAW

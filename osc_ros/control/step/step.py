@@ -129,16 +129,17 @@ def watch(controller, now, longest, command):
     Find the reaction at `now` [s] without a new state; write the torques to send to `tau` of D.
 
     They are NaN if there are none to send. Those of a reaction are sent if the newest state is
-    older than `longest` [s]; before that, the next state triggers them. `longest` < 0: torques are
-    sent in any case. `command`: torques (n,) of another controller for the newest state, sent
-    unless a reaction replaces them; (0,) if there are none. Return whether torques must be sent.
+    not newer than `longest` [s]; before that, the next state triggers them. `longest` < 0: torques
+    are sent in any case. `command`: torques (n,) of another controller for the newest state, sent
+    if no reaction is in force; else (0,). Return whether torques must be sent.
 
     """
     law, m, d = controller.law, controller.m, controller.d
     d.has_changed = update(m, d, now)
     d.asks = WAITS if ends(d) else 0
-    is_late = replaces_law(d) and (d.is_blind or now - d.came > longest)
-    is_due = is_late or longest < 0.0 or len(command) == d.n
+    is_due = longest < 0.0 or len(command) == d.n
+    if replaces_law(d):
+        is_due = longest < 0.0 or d.is_blind or now - d.came >= longest
     if d.leaves or d.is_open and is_due:
         use_model(law, d)
         answer(m, d, now, command)

@@ -124,7 +124,7 @@ class Record(NamedTuple):
     sent : bool
         Whether a command was sent.
     mode : int
-        Index of the mode in `osc_ros.loop.engine.MODES`.
+        Index of the mode in `osc_ros.loop.cycle.MODES`.
     stamp : (int, int) [s, ns]
     q, qd, tau, command : (n,)
         Positions, velocities, measured torques, commanded torques.

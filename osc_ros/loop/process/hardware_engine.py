@@ -17,7 +17,8 @@ from osc_ros.control.law import Law
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Hardware, HardwareError, State
-from osc_ros.loop.engine import Engine, Stamp
+from osc_ros.loop.cycle import Stamp
+from osc_ros.loop.engine import Engine
 from osc_ros.model.gripper_state import goal_of, GripperState
 
 Array = NDArray[np.float64]

@@ -22,7 +22,7 @@ from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description
-from osc_ros.loop.engine import IDLE, MODES
+from osc_ros.loop.cycle import IDLE, MODES
 from osc_ros.loop.process.channel import Channel, Record, rehearse
 from osc_ros.loop.process.process import ANSWER, ArmEngine, EVENT, OPENED
 from osc_ros.loop.process.process_start import Start

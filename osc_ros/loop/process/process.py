@@ -27,7 +27,7 @@ from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Description, Hardware, HardwareError
 from osc_ros.hardware.hardware_table import hardware_class
 from osc_ros.interrupts import set_handler
-from osc_ros.loop.engine import MODES, Stamp
+from osc_ros.loop.cycle import MODES, Stamp
 from osc_ros.loop.process import realtime
 from osc_ros.loop.process.channel import Channel, rehearse
 from osc_ros.loop.process.hardware_engine import HardwareEngine

@@ -25,7 +25,8 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import require_effort
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE, WAITS_TEXT
+from osc_ros.loop.cycle import ACTIVE, ENDING, IDLE
+from osc_ros.loop.engine import Engine, WAITS_TEXT
 from osc_ros.loop.process import realtime
 from osc_ros.loop.process.process_start import careful_override, careful_text
 from osc_ros.loop.process.reaction_log import ReactionLog
@@ -259,7 +260,9 @@ class Controller(ManagedNode):
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
         """Return a `Loop`, or another object with its interface."""
-        return Loop(self, law, supervision(found, law.robot, law.settings.limits),
+        engine = partial(Engine, law, supervision(found, law.robot, law.settings.limits),
+                         self._period)
+        return Loop(self, engine, law.robot,
                     CommandOutput(self._commands,
                                   robot_parameters.command_order(found, law.robot)),
                     self._period, found['velocity'], found[FROM.name], self._handlers())

@@ -29,7 +29,7 @@ from osc_ros.control.reasons import (
 from osc_ros.control.safety.causes import ABANDON
 from osc_ros.control.safety.supervision import HARMLESS
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, Stamp
+from osc_ros.loop.cycle import ACTIVE, Stamp
 from osc_ros.loop.requests import Status, Timing
 from osc_ros.ros.controller.display import Display
 from osc_ros.ros.controller.goal_topics import Goals

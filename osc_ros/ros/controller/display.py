@@ -19,7 +19,7 @@ from rclpy.qos import QoSProfile
 from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
 from osc_ros.dynamics.algebra.kinematics import placement
-from osc_ros.loop.engine import Stamp
+from osc_ros.loop.cycle import Stamp
 from osc_ros.ros.messages import markers, messages, transforms
 from osc_ros.ros.parameters.display_parameters import RATE, TF
 

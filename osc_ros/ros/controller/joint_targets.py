@@ -19,7 +19,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.setpoint.stamps import require_timely, SOON, start_of
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE
+from osc_ros.loop.cycle import ACTIVE
 from osc_ros.ros.messages import messages
 
 try:

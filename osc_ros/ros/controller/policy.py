@@ -26,7 +26,7 @@ from osc_ros.control.setpoint.streams import Following, Stream
 from osc_ros.control.tasks.task import Task
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import Stamp
+from osc_ros.loop.cycle import Stamp
 from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import messages
 from osc_ros.setting import made

@@ -50,7 +50,7 @@ from osc_ros.control.tasks.impedance import SOFTEST
 from osc_ros.control.tasks.task import NO_ROTATION, pose, Stiffness, Target
 from osc_ros.errors import InputError, ReachError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, IDLE
+from osc_ros.loop.cycle import ACTIVE, IDLE
 from osc_ros.recording import cdr
 from osc_ros.ros.controller.goal_topics import Goals, task_prefixes
 from osc_ros.ros.controller.joint_targets import JointTargets

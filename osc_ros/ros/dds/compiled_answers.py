@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import entry_of
 from osc_ros.control.safety.answered import ANSWER, Answers, WATCH_PERIOD
-from osc_ros.control.step.step import sense, step, watch
-from osc_ros.loop.answering import Answering
+from osc_ros.loop.answering import Answering, Kernels
 from osc_ros.model.robot import Robot
 from osc_ros.ros.dds.rcl_calls import RclCalls
 from osc_ros.ros.dds.rcl_plan import LENGTH, NANO_DIGITS
@@ -28,11 +26,11 @@ from osc_ros.ros.dds.serving import (
     PAUSES,
     POST,
     SEMAPHORE,
+    SENSE,
     serve,
     STEP,
     UNASKED_OUTBOUND,
     UNASKED_VALUES,
-    WATCH,
     WOKEN,
     WRITTEN,
 )
@@ -58,7 +56,8 @@ class CompiledAnswers:
     Compiled answers to joint states.
 
     The arguments are `RclCalls` with MORE_ENTRIES, the joint index (n,) of each entry of a
-    command, and the expected time between states [s].
+    command, the expected time between states [s], the kernels, and a record RELAYED, of which a
+    controller uses only the stamp.
 
     Attributes
     ----------
@@ -67,11 +66,12 @@ class CompiledAnswers:
 
     """
 
-    def __init__(self, calls: RclCalls, order: NDArray[np.intp], period: float) -> None:
+    def __init__(self, calls: RclCalls, order: NDArray[np.intp], period: float, kernels: Kernels,
+                 relayed: Any) -> None:
         compile_serve()
         self._n, self._order = len(order), np.array(order, dtype=np.int64)
-        self._calls = calls
-        calls.plan[STEP:WATCH + 1] = [*map(entry_of, (step, sense, watch))]
+        self._calls, self._relayed = calls, relayed
+        calls.plan[STEP:SENSE + 1] = kernels.addresses
         calls.plan[UNASKED_OUTBOUND:UNASKED_VALUES + 1] = calls.labelled_command(HOLD_LABEL)
         calls.plan[POST:SEMAPHORE + 1] = calls.semaphore
         self._ring = np.array([ANSWER.new(n=self._n).words] * ROWS)
@@ -127,7 +127,7 @@ class CompiledAnswers:
         self._times[0] = until
         with self._calls.publisher_kept():
             return int(serve(self._calls.plan, reading, known, self._order, self.controller,
-                             self._ring, self._shared, self._times))
+                             self._relayed, self._ring, self._shared, self._times))
 
     def interrupt(self) -> None:
         """Make the present call of `run` return at once, and each later one until `begin`."""

@@ -19,23 +19,26 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
+from rclpy.qos import qos_profile_sensor_data, QoSProfile
 from sensor_msgs.msg import JointState
 
 from osc_ros.control.compiled_law import CompiledLaw
-from osc_ros.control.law import Law
 from osc_ros.control.safety.answered import (
     answered_stamp,
     Answers,
+    FORWARDED,
     is_sent,
     UNASKED,
     WATCH_PERIOD,
 )
+from osc_ros.control.safety.command_check import RELAYED
 from osc_ros.control.safety.supervision import STALE_STATE, Supervision
 from osc_ros.errors import InputError
-from osc_ros.loop.engine import Engine, Stamp
+from osc_ros.loop.cycle import Stamp
+from osc_ros.loop.engine import Engine
 from osc_ros.loop.rest_check import ENOUGH, STILL
 from osc_ros.loop.statistics import call_handlers
+from osc_ros.model.robot import Robot
 from osc_ros.ros.dds.compiled_answers import CompiledAnswers
 from osc_ros.ros.dds.inbox import hidden_node, Inbox
 from osc_ros.ros.dds.rcl_calls import RclCalls
@@ -73,7 +76,7 @@ class Loop:
 
     Attributes
     ----------
-    engine : Engine
+    engine : Cycle
     joints : tuple of n str
         Names of the joints in the order of a command.
     publishers : StatePublishers
@@ -83,8 +86,9 @@ class Loop:
     ----------
     owner : Node
         The loop uses its name, context and clock; its executor calls the handlers.
-    law : Law
-    supervision : Supervision
+    new_engine : callable
+        Returns an engine, such as `Engine`, for the last two arguments of its constructor.
+    robot : Robot
     output : CommandOutput
     period : float
         Expected time between states [s].
@@ -93,18 +97,24 @@ class Loop:
         `StatePublishers`.
     handlers : mapping of str to callable
         Callback for each event of the engine; called in the owner's thread, within POST_PERIOD.
+    *topics : (type, str, QoSProfile)
+        A further topic, whose messages `_take_others` takes.
 
     """
 
-    def __init__(self, owner: Node, law: Law, supervision: Supervision,
+    def __init__(self, owner: Node, new_engine: Callable[..., Any], robot: Robot,
                  output: commands.CommandOutput, period: float, velocity: str,
-                 states_from: Iterable[str], handlers: Mapping[str, Callable[..., None]]) -> None:
+                 states_from: Iterable[str], handlers: Mapping[str, Callable[..., None]],
+                 *topics: tuple[type, str, QoSProfile]) -> None:
         self._period = period
-        self.engine = Engine(law, supervision, period, self._publish, self._post)
+        # A queue, because another thread must not call the owner's executor. Its length is
+        # bounded, because the owner's thread may be blocked.
+        self._posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
+        self.engine = new_engine(self._publish, self._post)
         self._owner, self._output = owner, output
-        self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
+        self._reader = StateInput(robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
-        self.publishers = StatePublishers(owner, law.robot.joint_names, states_from)
+        self.publishers = StatePublishers(owner, robot.joint_names, states_from)
         guard, topic = self.engine.guard, self.publishers.topic
         guard.states = f'joint states on {topic}'
         guard.silence_reason = lambda: (
@@ -112,21 +122,19 @@ class Loop:
             or f'is the driver running? ros2 topic hz {topic}')
         self._lock, self._handlers = RLock(), handlers
         self._depth = 0  # number of `_parked` contexts that this thread is in
-        self.joints = tuple(law.robot.joint_names[i] for i in output.order)
+        self.joints = tuple(robot.joint_names[i] for i in output.order)
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
         self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
         self._aged = 0  # number of states whose age may be measured
         self._came = 0.0  # time at which the newest message arrived; 0 before the first one
-        # A queue, because another thread must not call the owner's executor. Its length is
-        # bounded, because the owner's thread may be blocked.
-        self._posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
         self._inbox = Inbox(hidden_node(owner, 'loop'), (
-            JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data))
+            JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data),
+            *topics)
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._calls = self._new_calls()
         self._compiled = None if self._calls is None else CompiledAnswers(
-            self._calls, output.order, period)
+            self._calls, output.order, period, self.engine.kernels, self._relayed())
         self._is_open = True
         self._threads = [Thread(target=self._spin, name='control loop', daemon=True)]
         if self._compiled is not None:
@@ -154,9 +162,13 @@ class Loop:
         try:
             return RclCalls(self._inbox, self._output.publisher, len(self.joints), MORE_ENTRIES)
         except (OSError, AttributeError) as error:
-            self._post('warning', 'states are answered by Python, and not in compiled code, and '
+            self._post('warning', 'messages are taken by Python, and not in compiled code, and '
                        f'their publishers cannot be told apart: {error}')
             return None
+
+    def _relayed(self) -> Any:
+        """Return the record of the commands of another controller."""
+        return RELAYED.new(n=len(self.joints))
 
     @property
     def mode(self) -> str:
@@ -342,6 +354,11 @@ class Loop:
                 + (', and velocities' if self._reader.mode == 'measured' else ''))
 
     @property
+    def velocity_used(self) -> str:
+        """Source of the velocities in use."""
+        return self._reader.used
+
+    @property
     def refusal(self) -> str:
         """Reason why the last joint states were not used; empty if there is none."""
         return self._reader.lack or self.engine.counts.refusal
@@ -404,6 +421,7 @@ class Loop:
                     self._came = perf_counter()
                     self._call(self._on_joint_states, data,
                                UNKNOWN_GID if self._calls is None else self._calls.gid)
+                self._take_others(why)
                 if data is not None or why != NOT_COMPILED:
                     if self.engine.state_age < watch_period:  # the next state may come in time
                         watch_at = min(watched + WATCH_PERIOD,
@@ -414,6 +432,9 @@ class Loop:
                 if now >= watch_at:
                     self._call(self.engine.watch, WATCH_PERIOD)
                     watched, watch_at = now, now + watch_period
+
+    def _take_others(self, why: int) -> None:
+        """Handle messages of further topics, for the reason `why` for which Python has work."""
 
     def _serve(self, until: float) -> int:
         """
@@ -444,7 +465,7 @@ class Loop:
         if why == FAILED and self._owner.context.ok():
             self._compiled = None
             compiled.wake()  # so that the thread that plans ends
-            self._call(self.engine.fail, f'{error}; from now on Python answers the states')
+            self._call(self.engine.fail, f'{error}; from now on Python takes the messages')
         return why
 
     @property
@@ -485,8 +506,7 @@ class Loop:
 
     def _process_group(self, done: Answers, is_plain: bool) -> None:
         times, arrived = done.time.tolist(), done.arrived.tolist()
-        is_of_state = done.code[0] != UNASKED
-        if is_of_state:
+        if not np.isin(done.code, (UNASKED, FORWARDED)).all():
             self._came, self._reader.lack = arrived[-1], ''
         if self.engine.conclude(done, is_plain):
             for time, since in zip(times, arrived):

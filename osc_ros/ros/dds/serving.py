@@ -5,7 +5,8 @@
 Compiled loop that answers joint states over DDS without the GIL.
 
 `serve` waits for a state, reads it, computes the torques and publishes them, until Python has
-work: a message or state that compiled code does not handle, or a change of the reaction. Another
+work: a message or state that compiled code does not handle, or a change of the reaction. In a
+relay it also takes the commands of another controller, and publishes them. Another
 thread makes plans between two states. If no state comes in time, the loop publishes the torques of
 the supervisor. It writes its answers to a ring buffer, and Python processes them later.
 """
@@ -22,12 +23,15 @@ from osc_ros.control.safety.answered import (
     ANSWER,
     answered_at,
     doubts_clock,
+    FORWARDED,
     WATCH_PERIOD,
 )
+from osc_ros.control.safety.command_check import RELAYED
 from osc_ros.control.safety.safety import REJECTED
-from osc_ros.control.step.entries import example
+from osc_ros.control.step.law_record import CONTROLLER
 from osc_ros.loop.answering import put_answer, put_touch, put_watch
 from osc_ros.loop.velocity import undo_velocity, VELOCITY
+from osc_ros.ros.dds.forwarding import puts_command
 from osc_ros.ros.dds.rcl_plan import (
     clock,
     CONTEXT,
@@ -40,6 +44,7 @@ from osc_ros.ros.dds.rcl_plan import (
     publish,
     puts_label,
     take,
+    TOPICS,
     UNLOCK,
     VALUES,
     wait,
@@ -60,7 +65,7 @@ Integers = NDArray[np.int64]
 
 # Further entries of the plan, all addresses: of three kernels; of the message for torques without
 # a state, and of its numbers; of sem_post, and of the semaphore of the thread that plans.
-(STEP, SENSE, WATCH, UNASKED_OUTBOUND, UNASKED_VALUES, POST, SEMAPHORE, END) = range(
+(STEP, WATCH, SENSE, UNASKED_OUTBOUND, UNASKED_VALUES, POST, SEMAPHORE, END) = range(
     MORE, MORE + 8)
 MORE_ENTRIES = END - MORE
 # Entries of the shared counters: 1 if the call must end; number of answers that were written, and
@@ -71,7 +76,8 @@ COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED, WOKEN, PAUSES = range(7)
 # Reasons why `serve` returns. ASKED: another thread wants it, or the context of ROS has ended.
 # UNREAD: Python must read the message that was taken. LEFT: Python must process the last answer
 # before the next one. FULL: the ring buffer is full. FAILED: a function of rcl has failed.
-ASKED, UNREAD, LEFT, FULL, FAILED, GO_ON = range(6)
+# COMMAND: Python must handle the command that was taken.
+ASKED, UNREAD, LEFT, FULL, FAILED, COMMAND, GO_ON = range(7)
 
 
 @inlined
@@ -95,7 +101,7 @@ def _wakes(plan, shared):
 
 
 @inlined
-def _answer(plan, reading, order, controller, shared, at):
+def _answer(plan, reading, order, controller, relayed, shared, at):
     """Answer a state; return the reason to leave `serve`, or GO_ON."""
     has_failed = False
     at.now = clock(plan)
@@ -106,6 +112,7 @@ def _answer(plan, reading, order, controller, shared, at):
         message, values = plan[OUTBOUND], plan[VALUES]
         if doubts_clock(code, at.faults, at.fault_count):
             message, values = plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES]
+            relayed.sec = -1
         has_failed = publish(plan, message, values, order, at.tau)
     at.done = clock(plan)
     if has_failed:
@@ -116,7 +123,7 @@ def _answer(plan, reading, order, controller, shared, at):
 
 
 @inlined
-def _watch(plan, order, controller, at):
+def _watch(plan, order, controller, relayed, at):
     """
     Without a new state: check for a reaction of the watchdogs, and publish its torques if needed.
 
@@ -126,17 +133,40 @@ def _watch(plan, order, controller, at):
     has_failed = False
     at.now = clock(plan)
     if put_watch(plan[WATCH], controller, at, WATCH_PERIOD, view(at.tau, 0, (0,))):
-        has_failed = publish(plan, plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES], order, at.tau)
+        message, values = plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES]
+        if plan[TOPICS] > 1 and not controller.d.is_blind and (
+                puts_label(plan, relayed.sec, relayed.nanosec)):  # no command for it has come
+            message, values = plan[OUTBOUND], plan[VALUES]
+        has_failed = publish(plan, message, values, order, at.tau)
     at.done = clock(plan)
     if has_failed:
         return FAILED
     return LEFT if at.asks != 0 else GO_ON
 
 
+@inlined
+def _forward(plan, order, controller, relayed, at, arrived):
+    """Answer a command of another controller; return the reason to leave `serve`, or GO_ON."""
+    has_failed = False
+    at.now = clock(plan)
+    if put_watch(plan[WATCH], controller, at, np.inf, relayed.command):
+        message, values = plan[OUTBOUND], plan[VALUES]
+        if at.code != FORWARDED:
+            message, values = plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES]
+        has_failed = publish(plan, message, values, order, at.tau)
+    at.time, at.arrived, at.done = relayed.last_time, arrived, clock(plan)
+    if has_failed:
+        return FAILED
+    return LEFT if at.asks != 0 else GO_ON
+
+
 @released
-def serve(plan, reading, known, order, controller, ring, shared, times):
+def serve(plan, reading, known, order, controller, relayed, ring, shared, times):
     """
     Answer joint states until Python has work; return the reason.
+
+    If there is a second topic, its messages are commands of another controller, which are
+    forwarded; of the states, only those are answered that come during a reaction.
 
     Parameters
     ----------
@@ -147,6 +177,8 @@ def serve(plan, reading, known, order, controller, ring, shared, times):
     order : (n,) int
         For each entry of a command, the index of its joint.
     controller : record CONTROLLER
+    relayed : record RELAYED
+        Commands of the other controller.
     ring : (ROWS, …)
         Words of records ANSWER.
     shared : (7,) int
@@ -172,26 +204,34 @@ def serve(plan, reading, known, order, controller, ring, shared, times):
         if has_come:
             source = source_of(plan, known, arrived)
             has_come = source != IGNORED
+        has_command = not has_come and plan[TOPICS] > 1 and take(plan, 1)
         if has_come:
             record = reading.record
             if not (source == USED and reads(plan[INBOUND], reading)
                     and puts_label(plan, record[SEC], record[NANOSEC])):
                 return UNREAD
+        elif has_command:
+            pass
         elif arrived < until:
             continue
         elif c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
             return ASKED
         c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
         at = answered_at(ring[shared[WRITTEN] % len(ring)].ctypes.data)
-        if shared[LEAVE] > 0 or has_come and not _puts_state(reading, at, arrived):
+        if (shared[LEAVE] > 0 or has_come and not _puts_state(reading, at, arrived)
+                or has_command and not puts_command(
+                    plan, order, relayed, controller.d.spacing, arrived)):
             c_at(plan[UNLOCK], (plan[MUTEX],))
-            return UNREAD if has_come else ASKED
+            return UNREAD if has_come else COMMAND if has_command else ASKED
         shared[BEGUN] += 1
         if has_come:
-            why = _answer(plan, reading, order, controller, shared, at)
+            relayed.sec, relayed.nanosec = at.sec, at.nanosec
+            why = _answer(plan, reading, order, controller, relayed, shared, at)
             until = arrived + times[1]
+        elif has_command:
+            why = _forward(plan, order, controller, relayed, at, arrived)
         else:
-            why, until = _watch(plan, order, controller, at), arrived + times[2]
+            why, until = _watch(plan, order, controller, relayed, at), arrived + times[2]
         shared[ENDED] += 1
         if has_come or at.has_changed or np.isfinite(at.tau[0]):
             shared[WRITTEN] += 1
@@ -210,5 +250,5 @@ def compile_serve() -> None:
                       VELOCITY.new(n=1))
     shared = np.array([1, *[0] * (len(COUNTERS) - 1)])  # interrupted: returns at once
     serve(np.zeros(END, dtype=np.int64), reading, Known.empty(), np.zeros(1, dtype=np.int64),
-          example(), ANSWER.new(n=1).words[None], shared, np.zeros(4))
+          CONTROLLER.new(), RELAYED.new(n=1), ANSWER.new(n=1).words[None], shared, np.zeros(4))
     lock(serve)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rclpy.publisher import Publisher
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.loop.engine import Stamp
+from osc_ros.loop.cycle import Stamp
 from osc_ros.recording import cdr
 from osc_ros.ros.messages.messages import stamp
 

@@ -36,7 +36,7 @@ from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.task import pose, poses
 from osc_ros.errors import InputError, ReachError
-from osc_ros.loop.engine import Stamp
+from osc_ros.loop.cycle import Stamp
 from osc_ros.ros.messages import serialized
 from osc_ros.ros.messages.serialized_states import JointStateReader
 

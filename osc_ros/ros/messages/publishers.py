@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from rclpy.node import Node
+
+from osc_ros.control.safety.command_check import RELAYED
 
 # replace the unknown GID of one publisher, or of several
 UNKNOWN_GID, AMBIGUOUS_GID = bytes(16), b''
@@ -80,8 +83,6 @@ class Source:
     ----------
     gid : (2,) int
         GID of the publisher that was chosen last; zeros before the first one.
-    heard : (1,)
-        Time of the last message of the chosen publisher [s].
     has_one : bool
         Whether a publisher is chosen at present; it may be silent.
     names : dict of str to str
@@ -92,11 +93,17 @@ class Source:
     refused_at : float
         Time of the last message of another publisher [s].
 
+    Parameters
+    ----------
+    record : record RELAYED, optional
+        Gets the GID, and `heard`, the time of the last message of the chosen publisher [s].
+
     """
 
-    def __init__(self) -> None:
+    def __init__(self, record: Any = None) -> None:
         self.names, self.refused, self.refused_at = dict[str, str](), 0, -np.inf
-        self.gid, self.heard = np.zeros(2, dtype=np.int64), np.full(1, -np.inf)
+        self._record = RELAYED.new() if record is None else record
+        self.gid, self._record.heard = self._record.gid, -np.inf
         self.has_one = self._had_one = False
         self._named = -np.inf
         # times of the first and the last message of each other publisher [s]
@@ -165,7 +172,7 @@ class Source:
         is_last = self._had_one and name == self.gid.tobytes()
         if self.has_one and is_last:
             return self._take(name, now, KNOWN)
-        if self.has_one and now - self.heard[0] <= timeout:
+        if self.has_one and now - self._record.heard <= timeout:
             return self._note(name, now, OTHER)
         first, _ = self._others.get(name, (now, now))
         may_follow = is_last or self.has_ended
@@ -176,7 +183,7 @@ class Source:
     @property
     def has_ended(self) -> bool:
         """Whether the last message of the chosen publisher has come, as reported by `end`."""
-        return bool(self.has_one and self.heard[0] == -np.inf)
+        return bool(self.has_one and self._record.heard == -np.inf)
 
     def end(self) -> None:
         """
@@ -185,12 +192,12 @@ class Source:
         Now another publisher may be chosen at once.
 
         """
-        self.heard[0] = -np.inf
+        self._record.heard = -np.inf
 
     def _take(self, name: bytes, now: float, where: str) -> str:
         """Choose the publisher of a message, or accept a message of the chosen publisher."""
         self.has_one = self._had_one = True
-        self.gid[:], self.heard[0] = np.frombuffer(name, dtype=np.int64), now
+        self.gid[:], self._record.heard = np.frombuffer(name, dtype=np.int64), now
         self._others.pop(name, None)
         return where
 

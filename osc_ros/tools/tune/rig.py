@@ -19,7 +19,8 @@ from osc_ros.control.law import Law
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.settings import Settings
 from osc_ros.errors import OscError
-from osc_ros.loop.engine import Engine, Stamp
+from osc_ros.loop.cycle import Stamp
+from osc_ros.loop.engine import Engine
 from osc_ros.model.robot import Robot
 from osc_ros.sim.sensor import JointNoise
 from osc_ros.tools.tune.subject import Subject, Variant

@@ -14,7 +14,7 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 
 from node_rig import BRAKED, given, gravity, Hardware, READY, ROBOT, SUCCESS  # noqa: E402
-from osc_ros.loop.engine import ACTIVE, IDLE  # noqa: E402
+from osc_ros.loop.cycle import ACTIVE, IDLE  # noqa: E402
 from osc_ros.ros.controller import claims  # noqa: E402
 from osc_ros.ros.controller.claims import Claim, COMING, IS_READY  # noqa: E402
 from osc_ros.ros.controller.controller import Controller  # noqa: E402

@@ -142,12 +142,15 @@ from osc_ros.control.setpoint.waypoints import path_through
 from osc_ros.compile.compiled import KERNELS, on_demand
 from osc_ros.ros.parameters import robot_parameters as description
 from osc_ros.ros.parameters.node_settings import law_of, law_settings, supervision
+from supervised import idle_torque, torque_to_send
 from test_settings import values
 
 found = values(tasks=('elbow',), elbow__link='panda_link4')
 loaded, law = law_of(found, description.description(found))
 guard = Supervisor(law.robot, law,
                    supervision(found, law.robot, law.settings.limits))
+guard.accept_state(0.0, np.zeros(7), np.zeros(7))
+torque_to_send(guard)  # the kernel of the test
 ready = {one: list(one.signatures) for one in KERNELS}
 assert 10 < sum(map(len, ready.values())) < 60
 q, time = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8]), [0.0]
@@ -156,11 +159,11 @@ def tick(count=3):
     for _ in range(count):
         time[0] += 0.002
         guard.accept_state(time[0], q, 0.1 * np.ones(7))
-        guard.torque(lambda: law.torque(time[0], q, 0.1 * np.ones(7)))
+        torque_to_send(guard, lambda: law.torque(time[0], q, 0.1 * np.ones(7)))
         law.plan()
     law.terms(), law.inertia(), law.predicted_and_measured(), law.gain_share()
     law.priorities.weakest()
-    guard.idle_torque()
+    idle_torque(guard)
 
 usual = law.settings
 law.hold(q)

@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Torques of a supervisor for a law in Python, one state at a time."""
+
+from functools import cache
+
+import numpy as np
+
+from osc_ros.compile.addresses import types, VECTOR
+from osc_ros.compile.compiled import entry
+from osc_ros.control.data import D, M
+from osc_ros.control.safety.safety import answer
+from osc_ros.control.safety.supervision import NOT_FINITE
+
+NO_LAW = np.zeros(0)
+
+
+@cache
+def _answer():
+    return entry(answer, M.numba_type, D.numba_type, types.float64, VECTOR)
+
+
+def torque_to_send(guard, law=None):
+    """
+    Return the torque (n,) that a supervisor sends now: of a reaction, or else of `law()`.
+
+    A law that raises, or returns numbers that are not finite, is a fault.
+
+    """
+    tau = NO_LAW if guard.watch() or law is None else _law_torque(guard, law)
+    guard.d.model = guard.model.record
+    _answer()(guard.m, guard.d, guard.clock(), tau)
+    return guard.answer_torque
+
+
+def idle_torque(guard):
+    """Return the last torque (n,) of a deactivation."""
+    guard.d.leaves = True
+    tau = torque_to_send(guard)
+    guard.d.leaves = False
+    return tau
+
+
+def _law_torque(guard, law):
+    began = guard.clock()
+    try:
+        tau = law()
+    except Exception as error:
+        return _without_law(guard, f'{type(error).__name__}: {error}')
+    guard.note_duration(guard.clock() - began)
+    guard.watch()
+    if tau.shape != (guard.robot.n,) or not np.isfinite(tau).all():
+        return _without_law(guard, f'torque {tau.tolist()}')
+    return np.ascontiguousarray(tau, dtype=np.float64)
+
+
+def _without_law(guard, reason):
+    guard.report_fault(NOT_FINITE, reason)
+    guard.watch()
+    return NO_LAW
