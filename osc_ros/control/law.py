@@ -1124,18 +1124,19 @@ class Law:
         posture = self._posture
         bounds = self._setup.joint_bounds if bounds is None else bounds
         goal = goal + nearest_turn(goal, posture.now, self.robot)
-        start = posture.slowed_state(bounds)
+        start, rate = posture.beginning(bounds)
         motion = motion_to_goal(start, goal, bounds, duration)
         settings = self._setup.settings
         if settings.joints is not None:
             motion = slowed_to_effort(motion, start, bounds, settings.limits.effort,
                                       self._setup.inverse_dynamics)
-        self._follow_joints(motion, goal)
+        self._follow_joints(motion, rate, goal)
         return motion
 
-    def _follow_joints(self, motion: Pieces, goal: Array | None = None) -> None:
-        """Begin a motion of the set-point of the joints."""
-        self._posture.follow(motion, goal)
+    def _follow_joints(self, motion: Pieces, rate: float | None, goal: Array | None = None
+                       ) -> None:
+        """Begin a motion of the set-point of the joints, see `PostureSetPoint.beginning`."""
+        self._posture.follow(motion, goal, rate)
         self._posture.pause_beyond(*self._setup.joint_pausing(motion))
 
     def move_joints(self, goal: ArrayLike, duration: float | None = None,
@@ -1293,10 +1294,10 @@ class Law:
             self._defer('joints', -math.inf, None, 'follow_joint_path', motion)
             return self._blending.left + self.lasts(motion.duration)
         posture = self._posture
-        start = posture.slowed_state(self._setup.joint_bounds)
+        start, rate = posture.beginning(self._setup.joint_bounds)
         require_within(motion.begin_at(start), self.robot, self.settings.limits.velocity,
                        posture.now)
-        self._follow_joints(motion)
+        self._follow_joints(motion, rate)
         return self.lasts(motion.duration)
 
     @property
@@ -1315,7 +1316,8 @@ class Law:
         bounds = self._latest.joint_bounds
         bounds[0] = self.settings.limits.velocity
         is_early = self._is_early()
-        state = state if is_early else self._posture.slowed_state(bounds)
+        if not is_early:
+            state, rate = self._posture.beginning(bounds)
         motion = motion_to_goal(state, wanted, bounds, duration)
         if motion.duration > duration + SHORTEST:
             raise InputError(f'{TOO_SHORT} {motion.duration:.3g} s within the '
@@ -1324,7 +1326,7 @@ class Law:
         if is_early:
             self._defer('joints', -math.inf, None, 'reach_joints', duration, goal)
             return self._blending.left + self.lasts(motion.duration)
-        self._follow_joints(motion)
+        self._follow_joints(motion, rate)
         return self.lasts(motion.duration)
 
     def approach_joints(self, q: Array) -> JointApproach | None:

@@ -16,6 +16,14 @@ import numpy as np
 from osc_ros.compile.addresses import numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record_type import Slot, Table
+from osc_ros.control.setpoint.phase import (
+    advance_rate,
+    NEAR,
+    PHASE,
+    put_slowed,
+    SLOWEST_STOP,
+    stand,
+)
 from osc_ros.control.setpoint.pieces import add_offset, put_displaced, put_state
 from osc_ros.control.tasks.kind_table import guided_by_link
 from osc_ros.control.tasks.task_axes import axes_of
@@ -44,12 +52,10 @@ RATE = 10.0  # decay rate of the speed if Python is late [1/s]
 # [m/s²]. At the default natural frequency, 20 rad/s, the arm is then 2 mm behind the target.
 LARGEST_LOSS = 0.8
 SLOWING = 0.04  # time constant with which the rate of this time changes [s]
-SETTLED = 1e-9  # deviation of this rate from 1 that is neglected
 # Time constant of a change of the speed override: at full speed it uses half of the default limit
 # of the acceleration, and all of that of the jerk [s].
 CALM = 0.15
 LENGTH = 0.2  # length that weights a rotation of 1 rad like a translation [m]
-SLOWEST_STOP = 0.1  # least speed override for which a stop uses all of the acceleration limit
 SLOWEST = 1e-4  # speed of a path below which the direction of the path counts less [m/s]
 
 # Largest distance and difference of the velocities of a link and a target that comes to rest with
@@ -80,9 +86,6 @@ PLAN = Table(
     Slot('wakes', (), 's', 'stamp from which `SetPointGenerator.plan` has work after a '
          'tick: the start of the next scheduled motion, or of a look whether the arm comes; '
          '-infinite if the target goes on from another pose; infinite: none'),
-    Slot('stops', (), '', 'whether this motion only stops: then the speed override does not '
-         'change its rate', bool),
-    Slot('calm', (), 's', 'time constant with which the speed follows the speed override'),
     Slot('reach', (2,), 'rad, m', 'largest errors of the arm before the target waits for it'),
     Slot('knot_count', (), '', 'number m of the knots of the path', int),
     Slot('times_at', (), '', 'address of their times (m,)', int),
@@ -104,10 +107,7 @@ STATE = Table(
     Slot('course', (6,), 'rad/s, m/s', 'twist of the last target, if time had not been slowed'),
     Slot('loss', (), '', 'acceleration along the path that near pairs took at the last tick, '
          'relative to LARGEST_LOSS; 0 after its use'),
-    Slot('slow', (2,), '1, 1/s', '1 - rate at which the time of the path passes; its derivative'),
-    Slot('speed', (), '', 'speed override in force, which multiplies this rate'),
-    Slot('speed_slope', (), '1/s', 'time derivative of `speed`'),
-    Slot('wanted_speed', (), '', 'the speed override that is set'),
+    *PHASE,
     room=(Slot('x', (3, 6), 'rad, m; and per s, s²', 'a displacement, see `pieces.add_offset`'),))
 
 plan_at, state_at = PLAN.at, STATE.at  # kernels take the functions
@@ -177,74 +177,27 @@ def _longest_step(state):
 
 
 @inlined
-def approached(value, slope, wanted, dt, time):
-    """Value and slope after dt [s], critically damped with a time constant [s] to `wanted`."""
-    fade, push = np.exp(-dt / time), slope + (value - wanted) / time
-    return wanted + (value - wanted + push * dt) * fade, (slope - push * dt / time) * fade
-
-
-@inlined
-def advanced_rate(rate, slope, wanted, dt, time):
-    """Rate of a clock, 0 to 1, and its slope, see `approached`; it arrives at `wanted`."""
-    if rate == wanted and slope == 0.0:
-        return rate, slope
-    rate, slope = approached(rate, slope, wanted, dt, time)
-    if abs(rate - wanted) + time * abs(slope) < SETTLED or rate < 0.0 or rate > 1.0:
-        return min(max(wanted if 0.0 <= rate <= 1.0 else rate, 0.0), 1.0), 0.0
-    return rate, slope
-
-
-@inlined
-def _slow_down(plan, state, dt):
+def _allowed_rate(plan, state):
     """
-    Advance the rate of the time of a path by dt [s], critically damped, and delay the motion.
+    Rate at which the time of a path may pass because of near pairs.
 
-    The time stands where near pairs take LARGEST_LOSS, and runs back where they take more.
+    It stands where near pairs take LARGEST_LOSS, and runs back where they take more, but not to
+    before the path or the offset.
 
     """
-    wanted = state.loss if plan.kind == PATH else 0.0
-    state.loss, before = 0.0, state.slow[0]
-    if wanted == 0.0 and before == 0.0 and state.slow[1] == 0.0:
-        return
-    if wanted > 1.0:  # the time runs back, but not to before the path or the offset
+    loss, state.loss = state.loss, 0.0
+    if plan.kind == PATH and loss > 1.0:
         begin = max(numbers_at(plan.times_at, plan.knot_count)[0],
                     plan.begin if plan.begin < np.inf else -np.inf)
         passed = state.now - state.late - begin
-        wanted = min(wanted, 2.0) if passed > LONGEST_STEP + SLOWING else 1.0
-    state.slow[0], state.slow[1] = approached(before, state.slow[1], wanted, dt, SLOWING)
-    if wanted == 0.0 and abs(state.slow[0]) + SLOWING * abs(state.slow[1]) < SETTLED:
-        state.slow[0] = state.slow[1] = 0.0
-    state.late += 0.5 * (before + state.slow[0]) * dt
-
-
-@inlined
-def _advance_clock(plan, state, speed, dt):
-    """Delay the motion in a tick of dt [s] by the speed override, 0 to 1, and by near pairs."""
-    before = state.speed
-    if plan.kind == HOLD and plan.begin == np.inf:  # nothing moves
-        state.speed, state.speed_slope = speed, 0.0
-    else:
-        wanted = before if plan.stops or plan.kind in (COAST, FOLLOW) else speed
-        state.speed, state.speed_slope = advanced_rate(before, state.speed_slope, wanted, dt,
-                                                       plan.calm)
-    passed = 0.5 * (before + state.speed) * dt
-    state.late += dt - passed
-    _slow_down(plan, state, passed)
-
-
-@inlined
-def put_slowed(slow, twist, acceleration):
-    """Convert twist and acceleration (6,) of a motion to those with its time slowed by `slow`."""
-    rate = 1.0 - slow[0]
-    for i in range(6):
-        acceleration[i] = rate * rate * acceleration[i] - slow[1] * twist[i]
-        twist[i] *= rate
+        loss = min(loss, 2.0) if passed > LONGEST_STEP + SLOWING else 1.0
+    return 1.0 - loss if plan.kind == PATH else 1.0
 
 
 @inlined
 def _went_back(plan, state, time, speed):
     """
-    Set the time of the tick [s]; delay the motion by a pause of the clock, see `_advance_clock`.
+    Set the time of the tick [s]; delay the motion by a pause of the clock and by its rate.
 
     Return whether the clock went back by more than LONGEST_BACK.
 
@@ -253,11 +206,14 @@ def _went_back(plan, state, time, speed):
     if step == 0.0:
         return False
     if 0.0 < step <= _longest_step(state):
-        _advance_clock(plan, state, speed, step)
+        allowed = _allowed_rate(plan, state)
+        if plan.kind == HOLD and plan.begin == np.inf:  # nothing moves
+            stand(state, speed)
+        state.late += step - advance_rate(state, speed, allowed, NEAR, SLOWING, step)
     elif state.now > -np.inf:
         state.late += step
     else:
-        state.speed, state.speed_slope = speed, 0.0
+        stand(state, speed)
     state.pace, state.now = step, time
     return -np.inf < step < -LONGEST_BACK
 
@@ -277,12 +233,13 @@ def _is_overdue(plan, state):
 def _coast(plan, state):
     """Bring the target to rest from the last tick on, until Python plans."""
     plan.kind, plan.since, plan.begin = COAST, state.now - state.late, np.inf
+    side = -1.0 if state.rate < 0.0 else 1.0  # the time ran back
+    state.rate, state.rate_slope, state.stops = side * state.rate, side * state.rate_slope, True
     for i in range(6):
-        plan.twist[i] = (1.0 - state.slow[0]) * state.course[i]
-    state.slow[0] = state.slow[1] = 0.0
+        plan.twist[i] = side * state.course[i]
     for i in range(4):
         assign(plan.pose[i], state.pose[i])
-    plan.rates[0] = plan.rates[1] = RATE / max(state.speed, SLOWEST_STOP)
+    plan.rates[0] = plan.rates[1] = RATE / max(state.rate, SLOWEST_STOP)
 
 
 @inlined
@@ -295,8 +252,7 @@ def ahead(state):
 @inlined
 def clock_after(state, passed):
     """Time on the clock of the motion [s] when a time [s] has passed since the last tick."""
-    rate = state.speed * (1.0 - state.slow[0])
-    return state.now - state.late + max(rate, 0.0) * passed
+    return state.now - state.late + max(state.rate, 0.0) * passed
 
 
 @inlined
@@ -354,7 +310,7 @@ def put_target(plan, state, time, speed):
     `speed` is the speed override, 0 to 1. `plan` and `state` are records PLAN and STATE.
 
     """
-    state.wanted_speed = speed
+    state.override = speed
     if _is_overdue(plan, state):
         _coast(plan, state)
     if _went_back(plan, state, time, speed):
@@ -362,12 +318,7 @@ def put_target(plan, state, time, speed):
     twist, acceleration = state.twist, state.acceleration
     _put_motion(plan, time - state.late, state.x, state.pose, twist, acceleration)
     assign(state.course, twist)
-    if state.slow[0] != 0.0:
-        put_slowed(state.slow, twist, acceleration)
-    for i in range(6):
-        acceleration[i] = (state.speed * state.speed * acceleration[i]
-                           + state.speed_slope * twist[i])
-        twist[i] *= state.speed
+    put_slowed(state, twist, acceleration)
     if plan.kind != HOLD or plan.begin < np.inf or _is_due(plan, state):
         state.is_open = True
 
@@ -479,15 +430,9 @@ def any_waits(m):
 
 
 @kernel
-def put_motion(plan, slow, now, x, pose, twist, acceleration):
-    """
-    Write the target of a plan at a time on the clock of its motion [s], at full speed.
-
-    See `put_target`; `slow` (2,) is that of STATE, x (3, 6) is memory.
-
-    """
+def put_motion(plan, now, x, pose, twist, acceleration):
+    """Write the target of a plan at a time on its clock [s], at full speed; x (3, 6) is memory."""
     _put_motion(plan, now, x, pose, twist, acceleration)
-    put_slowed(slow, twist, acceleration)
 
 
 @kernel

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +15,16 @@ from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.joint_motion import motion_to_goal, unit_hint
-from osc_ros.control.setpoint.motion import advanced_rate, SLOWEST_STOP
+from osc_ros.control.setpoint.phase import (
+    advance_rate,
+    first_rate,
+    FULL,
+    LAG,
+    PHASE,
+    put_slowed,
+    SLOWEST_STOP,
+    stand,
+)
 from osc_ros.control.setpoint.pieces import Pieces, put_state
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.vectors import assign
@@ -70,13 +78,7 @@ SET_POINT = Table(
     Slot('wanted', ('n',), 'rad, m', 'the goal'),
     Slot('is_moving', (), '', 'whether a motion is in progress', bool),
     Slot('elapsed', (), 's', 'time on the clock of this motion'),
-    Slot('pace', (), '', 'speed of this clock, 0 to 1'),
-    Slot('pace_slope', (), '1/s', 'time derivative of `pace`'),
-    Slot('speed_override', (), '', '`pace` approaches it, except while the arm lags'),
-    Slot('calm', (), 's', 'time constant with which `pace` follows its goal'),
-    Slot('stops', (), '', 'whether this motion only stops: then the speed override does not count',
-         bool),
-    Slot('waits', (), '', 'whether the motion pauses because a joint lags behind it', bool),
+    *PHASE,
     Slot('leash', ('n',), 'rad, m', 'lag of a joint at which it pauses; 0: it does not pause'),
     Slot('time_count', (), '', 'number of times of the motion, see `pieces.Pieces`',
          int),
@@ -146,36 +148,23 @@ def advance_posture(posture, q, dt, speed):
     Its clock pauses while a joint lags by more than `leash`, and the set-point leads away from it.
 
     """
-    posture.speed_override = speed
+    posture.override = speed
     if not posture.is_moving:
-        posture.pace, posture.pace_slope, posture.waits = speed, 0.0, False
+        stand(posture, speed)
     if not posture.is_moving or dt <= 0.0:
         return
     lags = False
     for i in range(len(q)):
         away, leash = lag_of(q[i], posture.now[i], posture.wraps[i]), posture.leash[i]
         lags = lags or leash > 0.0 and np.abs(away) > leash and away * posture.course[i] > 0.0
-    before, wanted, settling = posture.pace, speed, posture.calm
-    waits = lags or posture.waits and before < speed  # until the pace is back
-    if waits:
-        settling = PAUSING
-    if lags:
-        wanted = 0.0
-    elif posture.stops:
-        wanted = before
-    pace, slope = advanced_rate(before, posture.pace_slope, wanted, dt, settling)
-    posture.pace, posture.pace_slope, posture.waits = pace, slope, waits
-    posture.elapsed += 0.5 * (before + pace) * dt
+    posture.elapsed += advance_rate(posture, speed, 0.0 if lags else 1.0, LAG, PAUSING, dt)
     m = posture.time_count
     times = numbers_at(posture.times_at, m)
     time = min(posture.elapsed, times[-1])
     put_state(times, view(numbers_at(posture.coefficients_at, 6 * len(q) * (m - 1)), 0,
                           (m - 1, len(q), 6)), time, posture.state)
-    for i in range(len(q)):
-        rate = posture.velocity[i]
-        posture.course[i] = rate
-        posture.velocity[i] = pace * rate
-        posture.acceleration[i] = pace * pace * posture.acceleration[i] + slope * rate
+    assign(posture.course, posture.velocity)
+    put_slowed(posture, posture.velocity, posture.acceleration)
     if time == times[-1]:
         posture.is_moving = False
         assign(posture.now, posture.wanted)
@@ -195,9 +184,8 @@ class PostureSetPoint:
     def __init__(self, robot: Robot, q: Array) -> None:
         self.record = at = SET_POINT.new(n=robot.n)
         self.motion: Pieces | None = None
-        self._next_pace: float | None = None  # pace from the next `follow` on
         at.wraps[:], at.calm = continuous_joints(robot), PAUSING
-        at.pace = at.speed_override = 1.0
+        at.rate = at.override = 1.0
         self.hold(q)
 
     @property
@@ -217,31 +205,22 @@ class PostureSetPoint:
 
     @property
     def full_speed_state(self) -> Array:
-        """State (3, n) at the last tick as at full speed, from which a motion is planned."""
+        """State (3, n) at the last tick as at full speed, from which a path is planned."""
         at = self.record
-        if not self.is_moving or self.motion is None or (at.pace, at.pace_slope) == (1.0, 0.0):
+        if not self.is_moving or self.motion is None or (at.rate, at.rate_slope) == (1.0, 0.0):
             return self.state
-        if at.pace == at.pace_slope == 0.0:  # 0 %, or a pause: the joints rest
+        if at.rate == at.rate_slope == 0.0:  # 0 %, or a pause: the joints rest
             return np.array(at.now * [[1.0], [0.0], [0.0]])
         return self.motion.at(self.elapsed)
 
-    def slowed_state(self, bounds: Array) -> Array:
-        """
-        State (3, n) like `full_speed_state`, for a motion in `bounds` (3, n).
-
-        While the pace is above the speed override, as in a stop, the next `follow` lowers it as
-        far as the state then stays within the bounds.
-
-        """
-        self._next_pace = None
-        rate, wanted = float(self.record.pace), float(self.record.speed_override)
+    def beginning(self, bounds: Array) -> tuple[Array, float | None]:
+        """Return state (3, n) and rate, see `first_rate`, for a motion within bounds (3, n)."""
         q, v, a = self.state
-        least = max(float(np.abs(v / bounds[0]).max()),
-                    math.sqrt(float(np.abs(a / bounds[1]).max())), wanted)
-        if not least < rate:
-            return self.full_speed_state
-        self._next_pace = least
-        return np.array([q, v / least, a / least ** 2]) if least else np.array([q, v, a])
+        rate = first_rate(self.record, float(np.abs(v / bounds[0]).max()),
+                          float(np.abs(a / bounds[1]).max()))
+        if rate is None:
+            return self.full_speed_state, None
+        return np.array([q, v / rate, a / rate ** 2] if rate else [q, v, a]), rate
 
     @property
     def is_moving(self) -> bool:
@@ -251,7 +230,7 @@ class PostureSetPoint:
     @property
     def waits(self) -> bool:
         """Whether the motion pauses because a joint lags."""
-        return self.is_moving and bool(self.record.waits)
+        return self.is_moving and bool(self.record.reason == LAG)
 
     @property
     def left(self) -> float:
@@ -266,8 +245,7 @@ class PostureSetPoint:
 
     def take(self, other: PostureSetPoint) -> None:
         """Copy the set-point and the motion of another one."""
-        self.record.words[:], self.motion, self._next_pace = (
-            other.record.words, other.motion, other._next_pace)
+        self.record.words[:], self.motion = other.record.words, other.motion
 
     def hold(self, q: Array) -> None:
         """Set both the goal and the set-point to q (n,), at rest."""
@@ -279,7 +257,7 @@ class PostureSetPoint:
         """Set the set-point to q (n,), qd (n,), and stop within `bounds` (3, n)."""
         self.hold(q)
         at = self.record
-        at.velocity[:], at.pace, at.pace_slope = qd, 1.0, 0.0
+        at.velocity[:], at.rate, at.rate_slope = qd, 1.0, 0.0
         self.stop(bounds)
 
     def pause_beyond(self, leash: Array, ramp: float) -> None:
@@ -293,7 +271,7 @@ class PostureSetPoint:
 
     def stop(self, bounds: Array) -> None:
         """Stop within `bounds` (3, n), see `motion_to_goal`, whatever the speed override."""
-        self._next_pace, rate = None, max(float(self.record.pace), SLOWEST_STOP)
+        rate = max(float(self.record.rate), SLOWEST_STOP)
         bounds = bounds / np.array([[1.0], [rate ** 2], [rate ** 3]])
         self.follow(motion_to_goal(self.full_speed_state, None, bounds))
         self.record.stops = True
@@ -303,14 +281,14 @@ class PostureSetPoint:
         """1 for continuous joints, whose set-point takes the shorter way (n,)."""
         return np.asarray(self.record.wraps)
 
-    def follow(self, motion: Pieces, goal: Array | None = None) -> None:
-        """Begin a motion to a goal (n,), which starts at the state of the last tick."""
+    def follow(self, motion: Pieces, goal: Array | None = None, rate: float | None = None) -> None:
+        """Begin a motion to a goal (n,) with the state and the rate of `beginning`."""
         at = self.record
         at.wanted[:] = motion.end if goal is None else goal
         at.is_moving, at.elapsed, at.stops = True, 0.0, False
         at.course[:] = motion.at(0.0)[1]
-        if self._next_pace is not None:
-            at.pace, at.pace_slope, self._next_pace = self._next_pace, 0.0, None
+        if rate is not None:
+            at.rate, at.rate_slope, at.reason = rate, 0.0, FULL
         self.use_motion(motion)
 
     def use_motion(self, motion: Pieces | None) -> None:

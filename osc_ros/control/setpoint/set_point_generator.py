@@ -32,9 +32,9 @@ from osc_ros.control.setpoint.motion import (
     PLAN,
     put_motion,
     put_target,
-    SLOWEST_STOP,
     STATE,
 )
+from osc_ros.control.setpoint.phase import first_rate, FULL, NEAR, SLOWEST_STOP
 from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.stamps import OLDEST
 from osc_ros.control.setpoint.trajectory import AT_REST, Path, PoseGoal
@@ -51,7 +51,6 @@ SPARSEST = 0.25  # longest time between two poses of one stream [s]
 FORWARD, LEADS_ON = 0.2, 0.7
 FORESIGHT = 1000.0  # ignore a face of the box that a twist would reach later than this [s]
 
-AT_RATE = np.zeros(2)  # `slow` of a target whose time is not slowed
 _NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
 # placeholders without a path, and without an offset
 _NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))
@@ -150,8 +149,8 @@ class SetPointGenerator:
         self._motion: Motion = STOP
         self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
         state.now, plan.until, plan.bounds[:] = -np.inf, np.inf, _NO_BOX
-        plan.wakes, plan.calm = np.inf, CALM
-        state.speed = state.wanted_speed = 1.0
+        plan.wakes, state.calm = np.inf, CALM
+        state.rate = state.override = 1.0
         self._settle(PoseGoal(pose))
         state.pose[:] = pose
 
@@ -168,12 +167,13 @@ class SetPointGenerator:
         """
         guide = cls(pose)
         (plan, state), (_, last) = guide.records, before.records
-        state.take(last, ('now', 'pace', 'wanted_speed'))
+        state.take(last, ('now', 'pace', 'override'))
         now = float(state.now)
         if now > -np.inf and twist.any():
             guide._settle(Drift(pose, np.zeros(6), now), now + COASTED / float(rates.min()))
             plan.kind = FOLLOW if follows else COAST
             plan.twist[:], plan.rates[:], state.twist[:] = twist, rates, twist
+            state.stops = True
         return guide
 
     def copied(self) -> SetPointGenerator:
@@ -197,15 +197,16 @@ class SetPointGenerator:
         self._pending = list(pending)
         self._use(base, offset)
 
-    def _use(self, base: Base, offset: Pieces) -> None:
+    def _use(self, base: Base, offset: Pieces | None) -> None:
         """Own a motion and an offset, and write the addresses of their pieces to the plan."""
-        if not isinstance(offset, Pieces) or offset.coefficients.shape[1] != len(AT_REST):
+        pieces = _NO_OFFSET if offset is None else offset
+        if not isinstance(pieces, Pieces) or pieces.coefficients.shape[1] != len(AT_REST):
             raise InputError('the offset of a target must be pieces of 6 coordinates')
         self._base, self._offset, plan = base, offset, self.records[0]
         knots = (base.times, base.poses, base.coefficients) if isinstance(base, Path) else _NO_PATH
-        plan.knot_count, plan.piece_count = len(knots[0]), len(offset.times)
+        plan.knot_count, plan.piece_count = len(knots[0]), len(pieces.times)
         plan.times_at, plan.poses_at, plan.coefficients_at = map(address_of, knots)
-        plan.piece_times_at, plan.pieces_at = map(address_of, (offset.times, offset.coefficients))
+        plan.piece_times_at, plan.pieces_at = map(address_of, (pieces.times, pieces.coefficients))
 
     @property
     def addresses(self) -> tuple[int, ...]:
@@ -214,8 +215,8 @@ class SetPointGenerator:
 
     def keep_within(self, limits: TargetLimits) -> None:
         """Set the error at which the target waits for the arm, from the next tick on."""
-        plan, _ = self.records
-        plan.reach[:], plan.calm = limits.leash_pair, _calm(limits)
+        plan, state = self.records
+        plan.reach[:], state.calm = limits.leash_pair, _calm(limits)
 
     @property
     def target(self) -> Target:
@@ -367,19 +368,24 @@ class SetPointGenerator:
         """
         The target at a time [s] after the last tick, if no more motions are commanded.
 
-        Its twist and acceleration are those at full speed, from which a motion is planned.
+        Its twist and acceleration are those at full speed, from which a motion is planned; less
+        if near pairs slow the motion down.
 
         """
         scheduled = [motion for start, motion in self._pending if start <= time]
         plan, state = self.records
         if not scheduled and time <= plan.until:
-            rate = state.speed * (1.0 - state.slow[0])
-            now = max(time, state.now) - state.late
+            rate, now = float(state.rate), max(time, state.now) - state.late
             if rate != 1.0:
                 now -= (1.0 - rate) * max(time - state.now, 0.0)
             end = float(self._base.times[-1]) if isinstance(self._base, Path) else np.inf
-            return (self._sample(now, state.slow) if now <= end
-                    else Target(self._sample(end).pose))
+            if now > end:
+                return Target(self._sample(end).pose)
+            found = self._sample(now)
+            if state.reason != NEAR:
+                return found
+            share = rate / state.override if state.override else 0.0
+            return Target(found.pose, share * found.twist, share ** 2 * found.acceleration)
         if not scheduled or isinstance(scheduled[-1], TwistGoal):  # its course is not planned yet
             return Target(state.pose.copy())
         return scheduled[-1].at(time)
@@ -411,19 +417,15 @@ class SetPointGenerator:
         if plan.kind == FOLLOW and isinstance(motion, TwistGoal) and not motion.twist.any():
             self._motion = motion  # it comes to rest already, as fast as the arm can
             return
-        at = now + late - state.late
-        present = self._sample(at, state.slow)
-        if self._leads_on(motion, present, now):
-            present = self._sample(at)  # with the time as slow as it is
-        else:
-            state.slow[:] = 0.0
-        present = self._slowed(present, limits)
+        present = self._sample(now + late - state.late)
+        if not self._leads_on(motion, present, now):
+            present = self._begin_rate(present, limits)
         if isinstance(motion, Path) and now >= motion.times[-1]:
             motion = PoseGoal(motion.poses[-1])  # the path is over: go to its end
         self._motion, state.late, plan.event = motion, late, np.inf
         self._rejoins = self.clamped = False
         plan.until = motion.until if isinstance(motion, TwistGoal) else np.inf
-        state.waits = plan.stops = False
+        state.waits = state.stops = False
         plan.bounds[0] = np.minimum(limits.box[0], present.pose[:3, 3])
         plan.bounds[1] = np.maximum(limits.box[1], present.pose[:3, 3])
         if isinstance(motion, TwistGoal):
@@ -433,7 +435,7 @@ class SetPointGenerator:
             self.clamped = goal.pose is not motion.pose
             # in a stream of poses, the target is still moving to one pose when the next one comes
             apart, self._posed = now - self._posed, now
-            pace = 2.0 * apart * float(state.speed) if (
+            pace = 2.0 * apart * float(state.rate) if (
                 present.twist.any() and apart < SPARSEST) else 0.0
             share = self._join(goal, present, limits, now,
                                duration=max(pace, motion.arrival - now))
@@ -479,7 +481,7 @@ class SetPointGenerator:
         """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
         plan = self.records[0]
         plan.begin, plan.event = np.inf, until
-        self._use(base, _NO_OFFSET)
+        self._use(base, None)
         if isinstance(base, Path):
             plan.kind = PATH
             return
@@ -538,7 +540,7 @@ class SetPointGenerator:
 
         """
         state = self.records[1]
-        if not (isinstance(motion, Path) and state.slow.any()):
+        if not (isinstance(motion, Path) and state.reason == NEAR):
             return False
         goal = motion.at(now + FORWARD)
         way = -difference(goal, present)[0]
@@ -546,34 +548,25 @@ class SetPointGenerator:
         way, course = (np.repeat([LENGTH, 1.0], 3) * x for x in (way, state.course))
         return bool(way @ course > LEADS_ON * np.linalg.norm(way) * np.linalg.norm(course))
 
-    def _slowed(self, present: Target, limits: TargetLimits) -> Target:
-        """
-        Return the present target as at full speed, from which a motion is planned.
-
-        While the rate is above the speed override, as in a stop, it is lowered as far as the
-        target then stays within the limits. At 0 % the target rests.
-
-        """
+    def _begin_rate(self, present: Target, limits: TargetLimits) -> Target:
+        """Set the rate for a new motion, see `first_rate`; return `present` as at this rate."""
         state = self.records[1]
-        rate, slope, wanted = map(float, (state.speed, state.speed_slope, state.wanted_speed))
-        if rate == slope == 0.0:
-            return Target(present.pose)
-        if rate <= wanted or not limits.smooth:
+        rate, slope = float(state.rate), float(state.rate_slope)
+        if not limits.smooth:
             return present
         v = rate * present.twist
         a = rate ** 2 * present.acceleration + slope * present.twist
-        parts = ((np.linalg.norm(x.reshape(2, 3), axis=1) / most).max()
-                 for x, most in ((v, limits.speed), (a, limits.acceleration)))
-        fast, hard = map(float, parts)
-        least = max(fast, hard ** 0.5, wanted)
-        if not least < rate:
-            return present
-        state.speed, state.speed_slope = least, 0.0
-        return Target(present.pose, v / least, a / least ** 2) if least else Target(present.pose)
+        fast, hard = (float((np.linalg.norm(x.reshape(2, 3), axis=1) / most).max())
+                      for x, most in ((v, limits.speed), (a, limits.acceleration)))
+        if (first := first_rate(state, fast, hard)) is not None:
+            state.rate, state.rate_slope, state.reason = first, 0.0, FULL
+            return Target(present.pose, v / first, a / first ** 2) if first else (
+                Target(present.pose))
+        return present if rate or slope else Target(present.pose)
 
-    def _sample(self, now: float, slow: Array = AT_RATE) -> Target:
+    def _sample(self, now: float) -> Target:
         found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        put_motion(self.records[0], slow, now, np.empty((3, 6)), found.pose, found.twist,
+        put_motion(self.records[0], now, np.empty((3, 6)), found.pose, found.twist,
                    found.acceleration)
         return found
 
@@ -583,8 +576,8 @@ class SetPointGenerator:
         """Plan the transition to a twist; the target stops at the faces of the workspace box."""
         twist, pose, speed = jog.twist.copy(), present.pose.copy(), np.full(6, np.inf)
         if limits.smooth and not twist.any():  # a stop is as short as at full speed
-            plan, state = self.records
-            plan.stops, rate = True, max(float(state.speed), SLOWEST_STOP)
+            state = self.records[1]
+            state.stops, rate = True, max(float(state.rate), SLOWEST_STOP)
             limits = replace(limits, acceleration=limits.acceleration / rate ** 2,
                              jerk=limits.jerk / rate ** 3)
         for part, most in enumerate(limits.speed):
