@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.reasons import Reason, TITLES
-from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning
+from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning, require_type
 
 if TYPE_CHECKING:
     from osc_ros.client.law_backend import LawBackend
@@ -39,7 +39,8 @@ MOTIONS = {'go_to': 'move_to', 'follow_chunk': 'follow', 'move_joints': 'move_jo
            'follow_joints': 'follow_joints', 'jog': 'jog', 'hold': 'hold',
            'set_free_drive': 'free_drive', 'recover': 'recover'}
 # Methods that only read, or wait; they may run while another thread commands.
-READS = {'wait', 'state', 'is_at_goal', 'distance', 'reasons', 'gripper_state', 'listen'}
+READS = {'wait', 'state', 'has_goal', 'is_at_goal', 'distance', 'reasons', 'gripper_state',
+         'listen'}
 
 
 def distance_text(angle: float, distance: float) -> str:
@@ -207,7 +208,11 @@ class ArmObstacles(MutableMapping[str, Obstacle]):
     def update(self, *changes: Mapping[str, Obstacle], **named: Obstacle  # type: ignore[override]
                ) -> None:
         """Add or move several obstacles at once."""
+        for one in changes:
+            require_type('obstacles', one, Mapping, 'a mapping of names to osc_ros.Obstacle')
         found = {name: one for given in (*changes, named) for name, one in given.items()}
+        for name, obstacle in found.items():
+            require_type(f"obstacle '{name}'", obstacle, Obstacle, 'an osc_ros.Obstacle')
         self._backend.change_obstacles(found)
         if found and not self._backend.keeps_clear():
             warnings.warn(NO_CLEARANCE, InputWarning, stacklevel=3)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from osc_ros.client.backend import ArmState
-from osc_ros.errors import ArmError, InputError
+from osc_ros.errors import ArmError, InputError, require_type
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagWriter, required_module
 
@@ -50,6 +50,7 @@ class Recording:
 
     def __init__(self, path: str | os.PathLike[str] | None, joint_names: tuple[str, ...],
                  stopped: Callable[[], None]) -> None:
+        require_type('path', path, (str, os.PathLike, type(None)), 'a str or a path')
         self.path = None if path is None else Path(path)
         if self.path and (self.path.suffix not in ('', '.npz')
                           or not self.path.absolute().parent.is_dir()):

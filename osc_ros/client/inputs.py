@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 LONGEST = 1e6  # longest duration of a motion [s]
 LONGEST_STEP = 10.0  # largest time between two poses of a chunk; longer ones are likely in ms [s]
-NO_NUMBERS = 'bSU'  # kinds of the dtypes of booleans and strings
+NO_NUMBERS = 'bcSU'  # kinds of the dtypes of booleans, complex numbers and strings
 SHORTEST = 1e-4  # shortest way on which a speed counts [m]
 
 
@@ -70,12 +70,12 @@ def floats(values: ArrayLike) -> Array:
     try:
         given = np.asarray(values)
         return np.array([] if given.dtype.kind in NO_NUMBERS else given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.empty(0)
 
 
 def finite_numbers(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Return `finite_array` of the values; InputError for strings and booleans, too."""
+    """Return `finite_array` of the values; InputError for NO_NUMBERS, too."""
     found = finite_array(name, values, shape)
     if (kind := np.asarray(values).dtype).kind in NO_NUMBERS:
         raise InputError(f'{name} is made of {kind.type.__name__}: give numbers')

@@ -37,7 +37,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits.attached import thing_shapes, with_attached
 from osc_ros.control.reasons import Reason, reasons, watchdog_reason
 from osc_ros.control.safety.supervision import HARMLESS, Supervision
-from osc_ros.control.setpoint.arrival import Arrival, REACHED
+from osc_ros.control.setpoint.arrival import Arrival, NO_GOAL, REACHED
 from osc_ros.control.setpoint.chunks import chunk_entry, LEAD
 from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
@@ -217,6 +217,7 @@ class LawBackend(ABC):
         settings = self._law.settings
         if (settings.joints is None) != (joints is None):
             self._use(replace(settings, joints=joints))
+            self._forget_goal()
 
     def _require_led(self) -> None:
         """Raise InputError in free drive, in which the settings are those of guiding."""
@@ -324,7 +325,10 @@ class LawBackend(ABC):
     def use_axes(self, axes: tuple[str, ...]) -> None:
         """Control 'motion' or 'force' along six axes of the task, or leave them 'free'."""
         self._require_led()
-        self._use(with_first_task(replace(self._law.settings, joints=None), axes=axes))
+        settings = self._law.settings
+        self._use(with_first_task(replace(settings, joints=None), axes=axes))
+        if settings.joints is not None:
+            self._forget_goal()
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Give the tip the stiffness of `spring`, or, with None, its original gains again."""
@@ -420,6 +424,10 @@ class LawBackend(ABC):
         return state
 
     # goal
+
+    def has_goal(self) -> bool:
+        """Whether the last motion has a goal, also if it has ended before."""
+        return self._arrival.state != NO_GOAL or bool(self._trouble or self._dropped)
 
     def is_at_goal(self) -> bool:
         """Whether the arm has reached the goal of the last command."""

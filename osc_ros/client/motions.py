@@ -60,7 +60,6 @@ class Motions:
 
     def __init__(self, backend: Backend) -> None:
         self._backend, self._home = SharedBackend(backend), backend.state().q.copy()
-        self._has_goal = False  # whether the last command has set a goal
 
     # state
 
@@ -187,7 +186,6 @@ class Motions:
             require_seconds(duration, np.linalg.norm(
                 pose_error(now.pose, goal).reshape(2, 3), axis=1))
         self._backend.go_to(goal, duration)
-        self._has_goal = True
         if not wait:
             return self.state()
         stall, end = Stall(), self.state().time + timeout
@@ -244,7 +242,7 @@ class Motions:
         """
         timeout = self._timeout(timeout)
         self._backend.require_newest(self._backend.number())
-        if not self._has_goal:
+        if not self._backend.has_goal():
             raise InputError('there is no goal to wait for: accepted after move_to, move_joints '
                              'and follow (after jog and hold, sleep lets time pass)')
         return self._arrived(self._wait(self._backend.is_at_goal, timeout), timeout)
@@ -323,7 +321,6 @@ class Motions:
                              f'{now.time:g} s: give the time of one of its last states, '
                              'as of arm.state().time')
         message: str = self._backend.follow_chunk(chunk_times(dt, len(goals)), goals, since)
-        self._has_goal = True
         return message
 
     def move_joints(self, q: ArrayLike | Mapping[str, float], duration: float | None = None,
@@ -366,7 +363,6 @@ class Motions:
         if duration is not None:
             require_seconds(duration, np.nan_to_num(np.abs(goal - self.state().q)))
         self._backend.move_joints(goal, duration, speed)
-        self._has_goal = True
         return self.wait(timeout) if wait else self.state()
 
     def home(self, duration: float | None = None, speed: float | None = None, wait: bool = True,
@@ -403,12 +399,11 @@ class Motions:
         """
         n, positions = len(self._backend.joint_names), np.atleast_2d(floats(q))
         if positions.shape[1:] != (n,) or not np.isfinite(positions).all():
-            raise InputError(f'q is {q!r}: give rows of {n} finite numbers')
+            raise InputError(f'q of shape {positions.shape}: give rows of {n} finite numbers')
         at = finite_numbers('times', times, (len(positions),))
         require_seconds(at[-1], np.abs(np.diff(
             positions, axis=0, prepend=self.state().q[None])).sum(axis=0))
         self._backend.follow_joints(at, positions)
-        self._has_goal = True
 
     def jog(self, twist: ArrayLike) -> None:
         """
@@ -430,9 +425,8 @@ class Motions:
         """
         twist = finite_numbers('twist [angular; linear]', twist, (6,))
         self.state()  # raises if the arm was closed
-        if twist.any() or not self._has_goal:
+        if twist.any() or not self._backend.has_goal():
             self._backend.jog(twist)
-            self._has_goal = False
         else:
             self._backend.require_active()
 
@@ -456,7 +450,7 @@ class Motions:
         """
         given = rx, ry, rz, x, y, z
         for axis, kind in zip(AXIS_NAMES, given):
-            if kind not in AXES:
+            if not isinstance(kind, str) or kind not in AXES:
                 raise InputError(f"axis {axis} is {kind!r}: must be one of {', '.join(AXES)}")
         self._backend.use_axes(given)
 
@@ -477,7 +471,6 @@ class Motions:
         if not isinstance(is_on, (bool, np.bool_)):
             raise InputError(f'is_on is {is_on!r}: must be True or False')
         self._backend.set_free_drive(bool(is_on))
-        self._has_goal = False
 
     def set_wrench(self, wrench: ArrayLike) -> None:
         """
@@ -563,7 +556,6 @@ class Motions:
 
         """
         self._backend.hold()
-        self._has_goal = False
 
     def recover(self) -> str:
         """
@@ -587,7 +579,6 @@ class Motions:
 
         """
         message: str = self._backend.recover()
-        self._has_goal = False
         return message
 
 

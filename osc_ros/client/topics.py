@@ -126,7 +126,7 @@ class _Motion:
     is_changed : bool
         Whether the controller has changed the motion, perhaps its goal.
     since : float
-        Time in the answer to the command [s]; infinite if no motion was commanded.
+        Time in the answer to the command [s]; infinite if no motion to a goal was commanded.
     reached_before : PoseStamped, optional
         The newest message on `goal_reached` before the motion was commanded. Its stamp may be
         later than `since`, because the clock may have been reset.
@@ -507,6 +507,7 @@ class TopicBackend:
         """Move with a twist; see `LawBackend`."""
         self._send('target_twist',
                    messages.twist_message(twist, '', self._newest.joints.header.stamp))
+        self._motion.since = np.inf
 
     def require_active(self) -> None:
         """Raise InputError if the controller is not active; see `LawBackend`."""
@@ -547,10 +548,9 @@ class TopicBackend:
         """
         self._require_open()
         answer = self.services.call('free_drive', SetBool.Request(data=is_on), CHANGED)
-        self._motion.label = ''
         if not answer.success:
             raise InputError(f"the controller '{self._name}' says: {answer.message}")
-        self._motion.since = np.inf
+        self._motion = _Motion()
         return str(answer.message)
 
     def description(self) -> str:
@@ -610,16 +610,20 @@ class TopicBackend:
         """Stop; see `LawBackend`."""
         self._require_open()
         self.services.trigger('hold')
-        self._motion.since, self._motion.label = np.inf, ''
+        self._motion = _Motion()
 
     def recover(self) -> str:
         """Get the arm under control again; see `LawBackend`."""
         self._require_open()
         message = self.services.recover()
-        self._motion.since, self._motion.label = np.inf, ''
+        self._motion = _Motion()
         with self._news:
             self._trouble, self._newest.command_at = '', monotonic()
         return message
+
+    def has_goal(self) -> bool:
+        """Whether the last motion has a goal; see `LawBackend`."""
+        return bool(self._motion.since < np.inf)
 
     def is_at_goal(self) -> bool:
         """Whether the goal has been reached; see `LawBackend`."""

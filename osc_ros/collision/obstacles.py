@@ -171,6 +171,7 @@ def changed_obstacles(present: Mapping[str, Obstacle], changes: Mapping[str, Obs
 
     """
     for name, one in changes.items():
+        require_type('name of an obstacle', name, str, "a str, such as 'box'")
         if one is not None:
             require_type(f"obstacle '{name}'", one, Obstacle, 'an osc_ros.Obstacle')
     after = {name: one for name, one in {**present, **changes}.items() if one is not None}

@@ -164,6 +164,8 @@ class Figures(NamedTuple):
     speed_override : float [%]
     joint_way : float, optional [rad, m]
         In a joint drive, the largest way of a joint to its goal.
+    is_moving : bool
+        Whether the set-point of the first task, or of the joints, moves.
 
     """
 
@@ -190,6 +192,7 @@ class Figures(NamedTuple):
     around: Surroundings
     speed_override: float
     joint_way: float | None
+    is_moving: bool
 
 
 def figures_of(law: Law) -> Figures:
@@ -216,7 +219,8 @@ def figures_of(law: Law) -> Figures:
                     solved.weakest()),
         law.external_report(), law.gravity, settings.friction is not None,
         settings.free is not None, Surroundings.of(law), law.speed_override,
-        None if joints is None else float(np.abs(joints.way).max()))
+        None if joints is None else float(np.abs(joints.way).max()),
+        bool(level.target.twist.any()) if joints is None else joints.moves)
 
 
 class Reason(NamedTuple):
@@ -569,7 +573,7 @@ RULES = (
          'page'),
     Rule('moves', 'the arm still moves',
          lambda case: np.isfinite(case.figures.qd).all() and (
-             np.abs(case.figures.qd).max() > CREEPS),
+             case.figures.is_moving or np.abs(case.figures.qd).max() > CREEPS),
          lambda case: 'joint speeds up to '
          f'{np.abs(case.figures.qd).max():.2g} {case.unit(0, "rad/s", "m/s")}',
          lambda case: 'wait longer: arm.wait(timeout=…)'),

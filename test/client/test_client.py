@@ -767,6 +767,44 @@ def test_simulation_that_is_reset_begins_again_at_time_0_with_the_same_commands(
         assert distance(arm.move_to(goal).pose, goal) < 2e-3
 
 
+@pytest.mark.parametrize('command, text', [
+    (lambda arm: arm.move_to(arm.pose(), duration=10**400), naming('duration', 'must be')),
+    (lambda arm: arm.move_joints([10**400] * 7), naming('q is not made of numbers')),
+    (lambda arm: arm.move_to([10**400] * 3), naming('pose', 'must be')),
+    (lambda arm: arm.jog([1j] * 6), naming('twist', 'not made of numbers', 'complex')),
+    (lambda arm: arm.follow_joints(np.zeros((2, 7, 7)), [1.0, 2.0]), naming('(2, 7, 7)', 'rows')),
+    (lambda arm: arm.axes(z=np.array([1.0, 2.0])), naming('axis z', 'motion, force, free')),
+    (lambda arm: arm.record(3), naming('path', 'int', 'str or a path')),
+    (lambda arm: arm.obstacles.__setitem__(3, None), naming('3', 'osc_ros.Obstacle')),
+    (lambda arm: arm.obstacles.update([('a', None)]), naming('list', 'mapping')),
+    (lambda arm: arm.obstacles.update({3: osc_ros.Obstacle.at('sphere', 0.1, (1.0, 1.0, 1.0))}),
+     naming('name of an obstacle', 'int', 'str'))])
+def test_input_of_another_type_is_refused_with_what_is_accepted(in_process, command, text):
+    before = in_process.state()
+    with pytest.raises(InputError, match=text):
+        command(in_process)
+    assert in_process.state() is before
+
+
+def test_wait_refuses_at_once_if_another_command_has_ended_the_motion_of_the_joints():
+    with osc_ros.Arm.simulated('panda') as arm:
+        for command in (lambda: arm.set_wrench([0.0] * 6), lambda: arm.axes(z='force')):
+            arm.move_joints(arm.state().q + 0.1, duration=300.0, wait=False)
+            command()
+            with pytest.raises(InputError, match='no goal to wait for'):
+                arm.wait()
+
+
+def test_slow_motion_that_is_not_over_is_a_reason_and_not_unexplained():
+    with osc_ros.Arm.simulated('panda') as arm:
+        goal, q = arm.pose(shift=(0.0, 0.05, 0.0)), arm.state().q + 0.1
+        for move in (lambda: arm.move_to(goal, duration=300.0, timeout=1.0),
+                     lambda: arm.move_joints(q, duration=300.0, timeout=1.0)):
+            with pytest.raises(ArmTimeoutError) as error:
+                move()
+            assert [reason.name for reason in error.value.reasons] == ['moves']
+
+
 def test_goal_that_waits_for_the_end_of_a_change_is_told_with_its_distance():
     with osc_ros.Arm.simulated('panda') as arm:
         goal = arm.pose(shift=(0.0, 0.2, 0.0))

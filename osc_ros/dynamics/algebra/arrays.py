@@ -22,7 +22,7 @@ def number(value: object) -> float:
         return np.nan
     try:
         return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.nan
 
 
@@ -47,7 +47,7 @@ def float_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Like `finite_array`, but accepts numbers that are not finite."""
     try:
         array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f'{name} is not made of numbers: {error}') from None
     if np.shape(values) != shape:
         raise InputError(f'{name} has shape {np.shape(values)}, must be {shape}')
