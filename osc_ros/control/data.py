@@ -448,7 +448,10 @@ OF_LIMITS = (
          'three ticks before'),
     Slot('sides', (3, 'n'), '', '-1 or 1 for accelerations, torques and loads at a bound, else 0',
          int),
-    Slot('near_sides', (MOST_NEAR, 2), '', 'of near pairs: `row_number`, and the side', int),
+    *(Slot(f'{name}_sides', ('n',), '', f'of the {name}s', int, ('sides', i))
+      for i, name in enumerate(('acceleration', 'torque', 'load'))),
+    Slot('near_numbers', (MOST_NEAR,), '', '`row_number` of the near pairs', int),
+    Slot('near_sides', (MOST_NEAR,), '', '1 for those at a bound, else 0', int),
     Slot('gentle', (), 's', 'time for which the rate of the torques is still limited to '
          'nearest.GENTLE_RATE, because of near pairs or new settings'),
     Slot('guided', (), '', 'share of the rules of free drive in the limits'),
@@ -602,9 +605,17 @@ LAW_D = Table(
         Slot('task_chosen', (6,), '', 'memory for indices', int),
         Slot('G', (BOUNDS, BOUNDS), '', 'response of the bounded quantities to the multipliers'),
         Slot('G_factor', (BOUNDS, BOUNDS), '', 'memory for a factor of `G`'),
-        Slot('bound_rows', (5, BOUNDS), '', 'memory for vectors, a number for each bound'),
-        Slot('bound_chosen', (2, BOUNDS), '', 'memory for indices, one for each bound', int),
-        Slot('joint_rows', (2, 'n'), '', 'memory for vectors')))
+        # bounded quantities: accelerations, torques, then the rows of `row_of_q`
+        Slot('bound_low', (BOUNDS,), '', 'their lower bounds'),
+        Slot('bound_high', (BOUNDS,), '', 'their upper bounds'),
+        Slot('bound_value', (BOUNDS,), '', 'their values by the law'),
+        Slot('bound_push', (BOUNDS,), '', 'multipliers of the bounds'),
+        Slot('bound_change', (BOUNDS,), '', 'changes of the values by these'),
+        Slot('bound_side', (BOUNDS,), '', '-1 or 1 at a bound, else 0', int),
+        Slot('bound_chosen', (BOUNDS,), '', 'memory for indices', int),
+        Slot('push_torque', ('n',), 'N·m, N', 'multipliers as torques of the joints'),
+        Slot('push_acceleration', ('n',), 'rad/s², m/s²', 'M⁻¹ times these torques'),
+        Slot('qdd_change', ('n',), 'rad/s², m/s²', 'change of `qdd_law`, by damping and bounds')))
 
 m_at, d_at, law_m_at, law_d_at = M.at, D.at, LAW_M.at, LAW_D.at
 run_at = RUN.at  # kernels take the functions

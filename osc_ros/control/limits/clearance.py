@@ -228,16 +228,16 @@ class KeepingClear:
     @property
     def nearest_text(self) -> str:
         """Which pair is the nearest one, and how near."""
-        one = next(iter(self.near(np.zeros((0, 2)))), None)
+        one = next(iter(self.near(np.zeros(0))), None)
         return '' if one is None or self.settings is None else (
             f"'{one.link}' and '{one.other}' are {1e3 * one.distance:.1f} mm apart: the margin is "
             f'{1e3 * self.settings.margin:g} mm')
 
-    def near(self, held: Array) -> list[Near]:
+    def near(self, held: NDArray[Any]) -> list[Near]:
         """
         Return the near pairs of the last tick, nearest first.
 
-        `held` (k, 2) are the rows at a bound, see `Limiter`.
+        `held` (k,) are the numbers of the witness points at a bound, see `Limiter`.
 
         """
         found: list[Near] = []
@@ -252,5 +252,5 @@ class KeepingClear:
                 found.append(Near(
                     _name(self._shapes[c.near_first[k]]), other, float(c.near_distance[k]),
                     float(c.near_approach[k]),
-                    bool(((held[:, 0] == c.near_number[k]) & (held[:, 1] != 0)).any())))
+                    bool(c.near_number[k] in held)))
         return sorted(found, key=lambda one: one.distance)

@@ -54,7 +54,7 @@ def put_inverse(A, chosen, factor, inverse):
 
 
 @inlined
-def _solve_chosen(K, qdd, bounds, side, chosen, factor, x):
+def _solve_chosen(K, qdd, lower, upper, side, chosen, factor, x):
     """
     Write to x the multipliers with which the rows at a bound reach it, the other rows free.
 
@@ -65,7 +65,7 @@ def _solve_chosen(K, qdd, bounds, side, chosen, factor, x):
     for i in range(len(qdd)):
         if side[i] != 0:
             chosen[count] = i
-            x[count] = bounds[1 if side[i] > 0 else 0, i] - qdd[i]
+            x[count] = (upper[i] if side[i] > 0 else lower[i]) - qdd[i]
             count += 1
     _put_cholesky(K, chosen, count, factor)
     _solve_by_cholesky(factor, count, x)
@@ -73,7 +73,7 @@ def _solve_chosen(K, qdd, bounds, side, chosen, factor, x):
 
 
 @inlined
-def _descends_within(K, qdd, bounds, side, chosen, factor, push, change):
+def _descends_within(K, qdd, lower, upper, side, chosen, factor, push, change):
     """
     Do `nearest_within` by an active-set method whose dual objective falls in every iteration.
 
@@ -81,7 +81,7 @@ def _descends_within(K, qdd, bounds, side, chosen, factor, push, change):
     change sign on the way to the optimum of the chosen rows (Lawson and Hanson).
 
     """
-    n, lower, upper, work = len(qdd), bounds[0], bounds[1], 0.0
+    n, work = len(qdd), 0.0
     for i in range(n):
         side[i], push[i] = 0, 0.0
     for k in range(100 + 10 * n):
@@ -102,7 +102,7 @@ def _descends_within(K, qdd, bounds, side, chosen, factor, push, change):
         first = row
         while first >= 0:
             share, first = 1.0, -1
-            count = _solve_chosen(K, qdd, bounds, side, chosen, factor, change)
+            count = _solve_chosen(K, qdd, lower, upper, side, chosen, factor, change)
             work += float(count) ** 3
             for a in range(count):
                 i = chosen[a]
@@ -117,7 +117,7 @@ def _descends_within(K, qdd, bounds, side, chosen, factor, push, change):
 
 
 @kernel
-def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
+def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
     """
     Write the change K λ of q̈, least in the norm of K⁻¹, that brings q̈ within its bounds.
 
@@ -132,9 +132,8 @@ def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
     ----------
     K : (n, n)
         Symmetric, positive definite.
-    qdd : (n,)
-    bounds : (2, n)
-        Lower and upper bounds.
+    qdd, lower, upper : (n,)
+        Accelerations, and their bounds.
     side : (n,) int, overwritten
         -1 at the lower bound, 1 at the upper bound, 0 between them.
     chosen, factor : (n,) int, (n, n), overwritten
@@ -148,14 +147,14 @@ def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
         Whether the solution was found.
 
     """
-    n, lower, upper = len(qdd), bounds[0], bounds[1]
+    n = len(qdd)
     fewest, patience, work = n + 1, 3, 0.0
     for k in range(100 + 10 * n):
         if work > _MOST_WORK and k >= _PATIENCE:
             return False
         for i in range(n):
             push[i] = 0.0
-        count = _solve_chosen(K, qdd, bounds, side, chosen, factor, push)
+        count = _solve_chosen(K, qdd, lower, upper, side, chosen, factor, push)
         work += float(count) ** 3
         for a in range(count - 1, -1, -1):  # in place: chosen[a] ≥ a, so no value is overwritten
             value, push[a] = push[a], 0.0
@@ -180,7 +179,7 @@ def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
         else:
             patience -= 1
         if patience < 0:
-            return _descends_within(K, qdd, bounds, side, chosen, factor, push, change)
+            return _descends_within(K, qdd, lower, upper, side, chosen, factor, push, change)
         for i in range(n):
             if side[i] != 0:
                 if push[i] * side[i] > 0.0:

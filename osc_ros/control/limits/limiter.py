@@ -26,7 +26,7 @@ from osc_ros.control.limits.clearance import KeepingClear, Near
 from osc_ros.control.limits.limits import Limits, payload_ratio
 from osc_ros.control.limits.load import bounded_loads, IDLE
 from osc_ros.control.limits.near_rows import near_rows
-from osc_ros.control.limits.nearest import gentle_step, narrow, PUSH, torques_within
+from osc_ros.control.limits.nearest import gentle_step, narrow, torques_within
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -106,7 +106,7 @@ def near_bounds(m, d, clearance, gravity):
             load += d.row_of_q[k, i] * d.qdd_law[i]
         is_beyond = is_beyond or load > d.row_most[k]
     if not is_beyond:
-        d.sides[:], d.near_sides[:] = 0, 0
+        d.sides[:], d.near_numbers[:], d.near_sides[:] = 0, 0, 0
         d.limits_work = d.was_at_bound = False
         return -1
     return count
@@ -136,7 +136,7 @@ def limit(m, d, solves, count):
 @stage
 def put_near_loss(d, count):
     """Write `near_loss` after `limit`, whose `count` this is; return whether there is any."""
-    n, is_held, push, x = d.n, False, d.bound_rows[PUSH], d.joint_rows[0]
+    n, is_held, push, x = d.n, False, d.bound_push, d.push_torque
     x[:] = 0.0
     for k in range(count):
         if d.row_number[k] >= n and push[2 * n + k] != 0.0:
@@ -144,7 +144,7 @@ def put_near_loss(d, count):
             for i in range(n):
                 x[i] += d.row_of_q[k, i] * push[2 * n + k]
     if is_held:
-        y = d.joint_rows[1]
+        y = d.push_acceleration
         for i in range(n):
             y[i] = 0.0
             for j in range(n):
@@ -218,8 +218,8 @@ Sides = NDArray[np.int64]
 
 
 # Slots that a new limiter copies from the limiter that it replaces.
-CONTINUED = ('sides', 'near_sides', 'gentle', 'guided', 'damping_share', 'limits_work', 'has_last',
-             'last_tau', 'last_limited', 'last_time', 'tau_disturbance')
+CONTINUED = ('sides', 'near_numbers', 'near_sides', 'gentle', 'guided', 'damping_share',
+             'limits_work', 'has_last', 'last_tau', 'last_limited', 'last_time', 'tau_disturbance')
 FROM_OUTSIDE = 'counts_unexplained',  # slots that the law writes
 
 
@@ -272,22 +272,22 @@ class Limiter:
     @property
     def sides(self) -> Sides:
         """-1 or 1 for joints whose acceleration is at its lower or upper bound, else 0 (n,)."""
-        return np.asarray(self.d.sides[0])
+        return np.asarray(self.d.acceleration_sides)
 
     @property
     def load_sides(self) -> Sides:
         """1 for joints whose gravity load is at its bound, else 0 (n,); see `limits.load`."""
-        return np.asarray(self.d.sides[2])
+        return np.asarray(self.d.load_sides)
 
     @property
     def near(self) -> list[Near]:
         """Pairs whose distance bounds the accelerations at the last tick, nearest first."""
-        return self.clearance.near(self.d.near_sides)
+        return self.clearance.near(self.d.near_numbers[self.d.near_sides != 0])
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
         """Whether each joint's torque (n,) is at its limit, in free drive also of its rate."""
-        return np.asarray(self.d.sides[1] != 0)
+        return np.asarray(self.d.torque_sides != 0)
 
     @property
     def damping_share(self) -> float:

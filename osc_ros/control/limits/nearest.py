@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, part, view
+from osc_ros.control.data import MOST_NEAR
 from osc_ros.control.limits.bounds import push_share
 from osc_ros.control.limits.complementarity import nearest_within, put_inverse
 from osc_ros.dynamics.algebra.fade import smoothed
@@ -55,8 +56,6 @@ GENTLE_RATE, LINGER = 12.0, 0.3
 # rises to the usual rate.
 HASTY = 1.01, 1.06
 EASE = 0.25  # share of GENTLE_RATE that is enough to end an acceleration before a speed limit
-# Rows of `bound_rows`: bounds, value of the law, multipliers, change of the values.
-LOW, HIGH, VALUE, PUSH, CHANGE = range(5)
 _LEAST = 1e-9  # least softness, for loads and distances that hardly depend on q
 
 
@@ -163,10 +162,10 @@ def _put_mobility(d, count, G):
 def _last_side(d, index):
     """Side of a row at the last tick: of the load of joint `index`, or of a witness point."""
     if index < d.n:
-        return d.sides[2, index]
-    for k in range(len(d.near_sides)):
-        if d.near_sides[k, 0] == index:
-            return d.near_sides[k, 1]
+        return d.load_sides[index]
+    for k in range(MOST_NEAR):
+        if d.near_numbers[k] == index:
+            return d.near_sides[k]
     return 0
 
 
@@ -216,7 +215,7 @@ def _limit_gently(d):
 
 
 @inlined
-def _narrow_gently(d, i, dt, speed, low, high):
+def _narrow_gently(d, i):
     """
     Narrow the bounds of an acceleration to those that torques at GENTLE_RATE can end in time.
 
@@ -225,49 +224,18 @@ def _narrow_gently(d, i, dt, speed, low, high):
     """
     law, last = d.qdd_law[i], d.commanded[1, i] if np.isfinite(d.commanded[1, i]) else 0.0
     jerk = min(EASE * GENTLE_RATE * d.most_effort[i] / d.M_joint[i, i], 1e9)
-    up = np.sqrt(2.0 * jerk * max(d.most_speed[i] - speed, 0.0))
-    down = np.sqrt(2.0 * jerk * max(d.most_speed[i] + speed, 0.0))
-    high[i] = max(min(high[i], max(law, up, last - jerk * dt)), low[i])
-    low[i] = min(max(low[i], min(law, -down, last + jerk * dt)), high[i])
+    up = np.sqrt(2.0 * jerk * max(d.most_speed[i] - d.qd[i], 0.0))
+    down = np.sqrt(2.0 * jerk * max(d.most_speed[i] + d.qd[i], 0.0))
+    d.bound_high[i] = max(min(d.bound_high[i], max(law, up, last - jerk * d.tick)),
+                          d.bound_low[i])
+    d.bound_low[i] = min(max(d.bound_low[i], min(law, -down, last + jerk * d.tick)),
+                         d.bound_high[i])
 
 
 @part
-def torques_within(m, d, solves, count):
-    """
-    Overwrite `tau_limited` with the nearest torques within all limits except rates.
-
-    The bounds of the accelerations are widened where the effort limits make them unreachable
-    without torques of the other joints.
-
-    Parameters
-    ----------
-    m, d
-        The caller has written the accelerations of the law, M⁻¹, the window and the rows of loads
-        and near pairs. `damping_share`, `sides` and `shares` are written.
-    solves, count : int, int
-        Number of solves for the forces of the tasks, whose inertias weight their losses; number
-        of rows of loads and near pairs.
-
-    Returns
-    -------
-    bool
-        Whether a bound is active.
-
-    """
-    n, dt, qd, tau = d.n, d.tick, d.qd, d.tau_limited
-    total_rows = 2 * n + count
-    M_inv, M, B, M_inv_B, rows = d.M_inv, d.M_joint, d.B, d.M_inv_B, d.row_of_q
-    qdd, effort, window = d.qdd_law, d.most_effort, d.window
-    G = view(d.G, 0, (total_rows, total_rows))
-    factor = view(d.G_factor, 0, (total_rows, total_rows))
-    low, high, value = d.bound_rows[LOW], d.bound_rows[HIGH], d.bound_rows[VALUE]
-    push, change = d.bound_rows[PUSH], d.bound_rows[CHANGE]
-    chosen, side, sides = d.bound_chosen[0], d.bound_chosen[1], d.sides
-    x, y = d.joint_rows[0], d.joint_rows[1]
-    put_inverse(M_inv, chosen, view(d.G_factor, 0, (n, n)), M)
-    is_gentle = d.gentle > 0.0
-    if is_gentle and dt > 0.0:
-        _limit_gently(d)
+def _put_resistances(m, d, solves):
+    """Write B, the weights of losses of the tasks, and M⁻¹ B."""
+    n, M_inv, B = d.n, d.M_inv, d.B
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
@@ -279,99 +247,172 @@ def torques_within(m, d, solves, count):
             total = 0.0
             for k in range(n):
                 total += M_inv[i, k] * B[k, j]
-            M_inv_B[i, j] = total
-    far = 0.0
+            d.M_inv_B[i, j] = total
+
+
+@part
+def _put_bounds(d, count, is_gentle):
+    """
+    Write the bounds of accelerations, torques and rows.
+
+    Those of the accelerations are widened where the effort limits make them unreachable without
+    torques of the other joints.
+
+    """
+    n, low, high, M, M_inv = d.n, d.bound_low, d.bound_high, d.M_joint, d.M_inv
     for i in range(n):
-        bias = tau[i]
+        bias = d.tau_limited[i]
         for j in range(n):
-            bias -= M[i, j] * qdd[j]
-        low[i] = min(d.lowest[i], (effort[i] - bias) * M_inv[i, i])
-        high[i] = max(d.highest[i], (-effort[i] - bias) * M_inv[i, i])
+            bias -= M[i, j] * d.qdd_law[j]
+        low[i] = min(d.lowest[i], (d.most_effort[i] - bias) * M_inv[i, i])
+        high[i] = max(d.highest[i], (-d.most_effort[i] - bias) * M_inv[i, i])
         if is_gentle:
-            _narrow_gently(d, i, dt, qd[i], low, high)
-        low[n + i], high[n + i] = window[0, i], window[1, i]
-        far = max(far, _excess(qdd[i], low[i], high[i], d.deceleration[i]))
-        if effort[i] < np.inf:
-            far = max(far, _excess(tau[i], -effort[i], effort[i], effort[i]))
+            _narrow_gently(d, i)
+        low[n + i], high[n + i] = d.window[0, i], d.window[1, i]
     for k in range(count):
         low[2 * n + k], high[2 * n + k] = -np.inf, d.row_most[k]
+
+
+@part
+def _largest_excess(d, count):
+    """Largest distance of the law beyond a bound; 1 is large."""
+    n, far = d.n, 0.0
+    for i in range(n):
+        tau, effort = d.tau_limited[i], d.most_effort[i]
+        far = max(far, _excess(d.qdd_law[i], d.bound_low[i], d.bound_high[i], d.deceleration[i]))
+        if effort < np.inf:
+            far = max(far, _excess(tau, -effort, effort, effort))
+    for k in range(count):
         total = 0.0
         for j in range(n):
-            total += rows[k, j] * qdd[j]
+            total += d.row_of_q[k, j] * d.qdd_law[j]
         far = max(far, d.firmness[k] * (total - d.row_most[k]) / d.large_excess[k])
-    if m.drives_joints:
-        far = 0.0
-    rise = min(max(min(far, 1.0) - d.damping_share, -dt / DAMPING_TIME), dt / DAMPING_TIME)
-    d.damping_share = min(max(d.damping_share + rise, 0.0), 1.0)
-    # nullspace damping replaces a share of the posture
+    return far
+
+
+@part
+def _put_values(d, count):
+    """Write the values of the law, of which damping replaces a share of the posture."""
+    n, x, y, value = d.n, d.push_acceleration, d.qdd_change, d.bound_value
     for i in range(n):
-        x[i] = qdd[i] + DAMPING_RATE * qd[i]
+        x[i] = d.qdd_law[i] + DAMPING_RATE * d.qd[i]
     for i in range(n):
         y[i] = x[i]
         for j in range(n):
-            y[i] -= M_inv_B[i, j] * x[j]
+            y[i] -= d.M_inv_B[i, j] * x[j]
         y[i] *= -d.damping_share
     for i in range(n):
-        value[i], value[n + i] = qdd[i] + y[i], tau[i]
+        value[i], value[n + i] = d.qdd_law[i] + y[i], d.tau_limited[i]
         for j in range(n):
-            value[n + i] += M[i, j] * y[j]
+            value[n + i] += d.M_joint[i, j] * y[j]
     for k in range(count):
         value[2 * n + k] = 0.0
         for j in range(n):
-            value[2 * n + k] += rows[k, j] * value[j]
-    _put_mobility(d, count, G)
+            value[2 * n + k] += d.row_of_q[k, j] * value[j]
+
+
+@part
+def _put_last_sides(d, count):
+    """Let the search begin with the bounds that were active at the last tick."""
+    n, side = d.n, d.bound_side
     for i in range(n):
-        side[i], side[n + i] = sides[0, i], sides[1, i]
+        side[i], side[n + i] = d.acceleration_sides[i], d.torque_sides[i]
     for k in range(count):
         side[2 * n + k] = _last_side(d, d.row_number[k])
-    for i in range(total_rows):
-        if side[i] != 0 and not np.isfinite(high[i] if side[i] > 0 else low[i]):
+    for i in range(2 * n + count):
+        if side[i] != 0 and not np.isfinite(d.bound_high[i] if side[i] > 0 else d.bound_low[i]):
             side[i] = 0
-    found = nearest_within(G, value[:total_rows], d.bound_rows[:2], side, chosen, factor, push,
-                           change)
+
+
+@part
+def _note_sides(d, count, is_gentle):
+    """Store which bounds are active, and for how long the torques stay gentle; return if any."""
+    n, side, near, is_at_bound = d.n, d.bound_side, 0, False
     for i in range(n):
-        sides[0, i], sides[1, i], sides[2, i] = side[i], side[n + i], 0
-        x[i] = push[i]
-        for j in range(n):
-            x[i] += M[i, j] * push[n + j]
-    d.near_sides[:] = 0
-    near = 0
+        d.acceleration_sides[i], d.torque_sides[i], d.load_sides[i] = side[i], side[n + i], 0
+    d.near_numbers[:] = d.near_sides[:] = 0
     for k in range(count):
         index = d.row_number[k]
         if index < n:
-            sides[2, index] = side[2 * n + k]
+            d.load_sides[index] = side[2 * n + k]
         else:
-            d.near_sides[near, 0], d.near_sides[near, 1] = index, side[2 * n + k]
+            d.near_numbers[near], d.near_sides[near] = index, side[2 * n + k]
             near += 1
             if side[2 * n + k] != 0:
                 d.gentle = max(d.gentle, LINGER)
-        for i in range(n):
-            x[i] += rows[k, i] * push[2 * n + k]
-    # from here on: x = multipliers as joint torques, low = M⁻¹ x, high = changed torques (both
-    # overwrite the bounds), y = change of the accelerations
-    is_at_bound, d.gentle = False, max(d.gentle - dt, 0.0)
-    for i in range(total_rows):
+    d.gentle = max(d.gentle - d.tick, 0.0)
+    for i in range(2 * n + count):
         is_at_bound = is_at_bound or side[i] != 0
         if is_gentle and side[i] != 0 and n <= i < 2 * n:
             d.gentle = max(d.gentle, LINGER)
+    return is_at_bound
+
+
+@part
+def _put_result(d, count, found, is_gentle):
+    """Write the torques by the multipliers, within the window, and `shares`."""
+    n, push, x, y = d.n, d.bound_push, d.push_torque, d.push_acceleration
     for i in range(n):
-        total = 0.0
+        x[i] = push[i]
         for j in range(n):
-            total += M_inv[i, j] * x[j]
-        low[i] = total
+            x[i] += d.M_joint[i, j] * push[n + j]
+    for k in range(count):
+        for i in range(n):
+            x[i] += d.row_of_q[k, i] * push[2 * n + k]
     for i in range(n):
-        total = x[i]
+        y[i] = 0.0
         for j in range(n):
-            total -= B[i, j] * low[j]
-        high[i] = value[n + i] + total
+            y[i] += d.M_inv[i, j] * x[j]
     for i in range(n):
-        y[i] += change[i] - SOFT_ACCELERATION * M_inv[i, i] * push[i]
-    _put_shares(M, B, qdd, y, d.shares)
-    for i in range(n):
-        wanted = d.last_limited[i] if is_gentle and d.has_last else tau[i]
-        if found and np.isfinite(high[i]):
-            wanted = high[i]
-        tau[i] = min(max(wanted, window[0, i]), window[1, i])
+        d.qdd_change[i] += d.bound_change[i] - SOFT_ACCELERATION * d.M_inv[i, i] * push[i]
+        nearest = x[i]
+        for j in range(n):
+            nearest -= d.B[i, j] * y[j]
+        nearest = d.bound_value[n + i] + nearest
+        if not (found and np.isfinite(nearest)):
+            nearest = d.last_limited[i] if is_gentle and d.has_last else d.tau_limited[i]
+        d.tau_limited[i] = min(max(nearest, d.window[0, i]), d.window[1, i])
+    _put_shares(d.M_joint, d.B, d.qdd_law, d.qdd_change, d.shares)
+
+
+@part
+def torques_within(m, d, solves, count):
+    """
+    Overwrite `tau_limited` with the nearest torques within all limits except rates.
+
+    Parameters
+    ----------
+    m, d
+        The caller has written the accelerations of the law, M⁻¹, the window and the rows of loads
+        and near pairs.
+    solves, count : int, int
+        Number of solves for the forces of the tasks, whose inertias weight their losses; number
+        of rows of loads and near pairs.
+
+    Returns
+    -------
+    bool
+        Whether a bound is active.
+
+    """
+    bounds, is_gentle, chosen = 2 * d.n + count, d.gentle > 0.0, d.bound_chosen
+    G, factor = view(d.G, 0, (bounds, bounds)), view(d.G_factor, 0, (bounds, bounds))
+    put_inverse(d.M_inv, chosen, view(d.G_factor, 0, (d.n, d.n)), d.M_joint)
+    if is_gentle and d.tick > 0.0:
+        _limit_gently(d)
+    _put_resistances(m, d, solves)
+    _put_bounds(d, count, is_gentle)
+    far = 0.0 if m.drives_joints else min(_largest_excess(d, count), 1.0)
+    step = d.tick / DAMPING_TIME
+    rise = min(max(far - d.damping_share, -step), step)
+    d.damping_share = min(max(d.damping_share + rise, 0.0), 1.0)
+    _put_values(d, count)
+    _put_mobility(d, count, G)
+    _put_last_sides(d, count)
+    found = nearest_within(G, d.bound_value[:bounds], d.bound_low, d.bound_high, d.bound_side,
+                           chosen, factor, d.bound_push, d.bound_change)
+    is_at_bound = _note_sides(d, count, is_gentle)
+    _put_result(d, count, found, is_gentle)
     return is_at_bound
 
 

@@ -279,7 +279,7 @@ def _put_velocity(d, dt, q, out):
 
     """
     n, rows, M = d.n, d.room_rows, d.room_matrix
-    momentum, within, push, bias = rows[8], rows[9:11], rows[11], rows[12]
+    momentum, least, most, push, bias = rows[8], rows[9], rows[10], rows[11], rows[12]
     put_inertia(d.model, q, rows, bias, M)
     rows[0, :] = 0.0
     put_command(d.model, q, out, rows[0], bias)
@@ -287,11 +287,11 @@ def _put_velocity(d, dt, q, out):
         momentum[i] = dt * (bias[i] - d.driving[i])
         for k in range(n):
             momentum[i] -= M[i, k] * d.predicted_qd[k]
-        within[1, i] = dt * d.dry_friction[i]
-        within[0, i] = -within[1, i]
+        most[i] = dt * d.dry_friction[i]
+        least[i] = -most[i]
         out[i] = 0.0
-    return nearest_within(M, momentum, within, d.friction_sides, d.room_chosen, d.room_factor,
-                          out, push)
+    return nearest_within(M, momentum, least, most, d.friction_sides, d.room_chosen,
+                          d.room_factor, out, push)
 
 
 @inlined

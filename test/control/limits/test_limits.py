@@ -104,8 +104,9 @@ def nearest(K, qdd, lower, upper, side=None):
     n = len(qdd)
     side = np.zeros(n, dtype=np.int64) if side is None else side
     push, change = np.full(n, np.nan), np.full(n, np.nan)
-    assert nearest_within(K, qdd, np.array([lower, upper]), side, np.zeros(n, dtype=np.int64),
-                          np.zeros((n, n)), push, change)
+    bounds = (np.array(one, dtype=float) for one in (lower, upper))
+    assert nearest_within(K, qdd, *bounds, side, np.zeros(n, dtype=np.int64), np.zeros((n, n)),
+                          push, change)
     return change, push, side
 
 
