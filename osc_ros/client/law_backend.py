@@ -45,7 +45,7 @@ from osc_ros.control.settings import Settings, with_first_task
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.task import Stiffness, Target, Task
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
-from osc_ros.errors import ArmError, InputError
+from osc_ros.errors import ArmError, InputError, OscError
 from osc_ros.loop import requests
 from osc_ros.loop.cycle import ACTIVE
 from osc_ros.loop.process.hardware_engine import HardwareEngine
@@ -92,6 +92,7 @@ class LawBackend(ABC):
         self._goal: Array | None = None  # of the last command
         self._trouble, self._dropped = '', ''  # why the arm has failed; why a motion has ended
         self._led: Settings | None = None  # settings before free drive
+        self._is_in_doubt = False  # whether Ctrl-C may have kept a change from the law or the loop
         # what links hold, and its shapes
         self._things: Mapping[str, tuple[Obstacle, tuple[LinkShape, ...]]] = MappingProxyType({})
         self._listener: Callable[[ArmState], None] | None = None
@@ -201,11 +202,16 @@ class LawBackend(ABC):
         self.require_active()
         self._plan(settings, robot)
 
-    def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> CompiledLaw:
+    def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         with on_demand():
             setup = self._law.new_setup(settings, robot, self._loop.q)
+        self._is_in_doubt = True
+        self._take_setup(setup)
+        self._is_in_doubt = False
+
+    def _take_setup(self, setup: CompiledLaw) -> None:
+        """Use a `CompiledLaw` in the loop and in the law."""
         self._loop.use_setup(setup, self._guard)
-        return setup
 
     @property
     def _first(self) -> Task:
@@ -215,7 +221,7 @@ class LawBackend(ABC):
         """Let the joints follow motions of their own, or, with None, the tip its targets."""
         self._require_led()
         settings = self._law.settings
-        if (settings.joints is None) != (joints is None):
+        if self._is_in_doubt or (settings.joints is None) != (joints is None):
             self._use(replace(settings, joints=joints))
             self._forget_goal()
 
@@ -299,9 +305,12 @@ class LawBackend(ABC):
         """Let a hand guide the arm, or hold it again where it is; return the answer of a node."""
         settings = self._law.settings
         if is_on and self._led is None:
-            led = replace(settings, joints=None)
-            self._use(FreeDrive().applied_to(led))
-            self._led = led
+            led = self._led = replace(settings, joints=None)
+            try:
+                self._use(FreeDrive().applied_to(led))
+            except OscError:
+                self._led = None
+                raise
         elif not is_on and self._led is not None:
             self._use(replace(self._led, clearance=settings.clearance))
             self._led = None

@@ -41,7 +41,6 @@ from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.loop.session import Session
 from osc_ros.loop.startup import CHECKS, NOTE
 from osc_ros.model.files import urdf_text
-from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
@@ -227,10 +226,9 @@ class RealTimeBackend(LawBackend):
             raise ArmError(self._held[1])
         super()._require_motion()
 
-    def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> CompiledLaw:
-        setup = super()._plan(settings, robot)
+    def _take_setup(self, setup: CompiledLaw) -> None:
+        super()._take_setup(setup)
         self._law.use_setup(setup)
-        return setup
 
     def _update_obstacles(self, changes: Mapping[str, Obstacle | None], delay: float = 0.0
                           ) -> None:

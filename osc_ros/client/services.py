@@ -175,37 +175,22 @@ class Services:
         if label == 'busy':
             raise ArmTimeoutError(f'{self.advice()}; {START}')
         if label == 'active':
-            return self._release()
+            return self._retry('release', PATIENCE)
         if label == 'unconfigured':  # a new connection to the arm has no error
             self._change('configure', Transition.TRANSITION_CONFIGURE)
         elif self._clients['recover'].service_is_ready():  # only osc_arm has this service
-            self._recover_arm()
+            self._retry('recover', STOPPING, STARTING)
         with suppress(ArmError):  # a controller that has given the arm up activates only then
             self.trigger('release')
         self._change('activate', Transition.TRANSITION_ACTIVATE)
         return 'activated: the law controls the arm, and holds its pose'
 
-    def _release(self) -> str:
-        """Release latched watchdogs; wait up to PATIENCE for the end of their causes."""
-        deadline = monotonic() + PATIENCE
+    def _retry(self, service: str, patience: float, timeout: float = ANSWERED) -> str:
+        """Call a service std_srvs/Trigger until it succeeds, for up to `patience` [s]."""
+        deadline = monotonic() + patience
         while True:
             try:
-                return self.trigger('release')
-            except ArmTimeoutError:
-                raise
-            except ArmError:
-                if monotonic() > deadline:
-                    raise
-            with self._news:
-                self._news.wait(0.05)
-
-    def _recover_arm(self) -> None:
-        """Clear the error of the arm; repeat the request while the controller stops the arm."""
-        deadline = monotonic() + STOPPING
-        while True:
-            try:
-                self.trigger('recover', STARTING)
-                return
+                return self.trigger(service, timeout)
             except ArmTimeoutError:
                 raise
             except ArmError:

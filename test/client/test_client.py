@@ -786,6 +786,23 @@ def test_input_of_another_type_is_refused_with_what_is_accepted(in_process, comm
     assert in_process.state() is before
 
 
+def test_arm_obeys_after_a_command_that_ctrl_c_has_interrupted(in_loop, monkeypatch):
+    arm, law = in_loop, in_loop._backend._backend._law
+
+    def interrupt(setup):  # the loop has the settings already
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    for command in (lambda: arm.move_joints(arm.state().q + 0.1), arm.free_drive):
+        arm.move_to(home_pose())
+        monkeypatch.setattr(law, 'use_setup', interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            command()
+        arm.free_drive(False)
+        goal = arm.pose(shift=(0.0, 0.0, 0.02))
+        assert distance(arm.move_to(goal).pose, goal) < 2e-3
+
+
 def test_wait_refuses_at_once_if_another_command_has_ended_the_motion_of_the_joints():
     with osc_ros.Arm.simulated('panda') as arm:
         for command in (lambda: arm.set_wrench([0.0] * 6), lambda: arm.axes(z='force')):
