@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.setpoint.joining import composed, difference, Drift
+from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.trajectory import Path
 from osc_ros.control.setpoint.waypoints import BRAKE_KNOTS, excess, LONGER, slowed
 from osc_ros.control.tasks.feedback import pose_error
@@ -214,12 +215,13 @@ def joined(course: Path, present: Target, start: float, fade: float) -> Path:
     """
     x = difference(_at(course, start), present)
     faded, quick = start + fade, min(fade, QUICK)
-    still, moving = x * [[1.0], [0.0], [0.0]], x * [[0.0], [1.0], [1.0]]
+    fades = [Pieces.between(np.array([0.0, lasts]), *np.stack([part, 0.0 * part], axis=1))
+             for lasts, part in ((fade, x * [[1.0], [0.0], [0.0]]),
+                                 (quick, x * [[0.0], [1.0], [1.0]]))]
     grid = np.concatenate([np.linspace(start, end, 4) for end in (faded, start + quick)])
     knots = np.concatenate([grid, course.times[course.times > start]])
     knots = _apart(np.unique(knots))
-    targets = [composed(_at(course, time), _faded(still, (time - start) / fade, fade)
-                        + _faded(moving, (time - start) / quick, quick))
+    targets = [composed(_at(course, time), fades[0].at(time - start) + fades[1].at(time - start))
                for time in knots.tolist()]
     targets[0] = present
     return Path(knots, [t.pose for t in targets], [t.twist for t in targets],
@@ -248,20 +250,6 @@ def _at(course: Path, time: float) -> Target:
         return course.at(time)
     first = course.at(float(course.times[0]))
     return Drift(first.pose, first.twist, float(course.times[0])).at(time)
-
-
-def _faded(x: Array, s: float, fade: float) -> Array:
-    """Offset (3, 6) at s, 0 to 1, while a quintic fades it from x to 0 within `fade` [s]."""
-    if s >= 1.0 - 1e-12:
-        return np.zeros((3, 6))
-    p, v, a = x[0], fade * x[1], fade * fade * x[2]
-    c = np.array([p, v, 0.5 * a, -10.0 * p - 6.0 * v - 1.5 * a, 15.0 * p + 8.0 * v + 1.5 * a,
-                  -6.0 * p - 3.0 * v - 0.5 * a])
-    k = np.arange(6.0)
-    powers = s ** k
-    slopes = np.array([0.0, *(k[1:] * powers[:-1])])
-    bends = np.array([0.0, 0.0, *(k[2:] * k[1:-1] * powers[:-2])])
-    return np.array([powers @ c, slopes @ c / fade, bends @ c / fade ** 2])
 
 
 def _apart(times: Array) -> Array:

@@ -67,15 +67,12 @@ class Continuation(NamedTuple):
     hold : PoseGoal
         The newest pose, which replaces the path at the time `missing_at` [s] if no other pose
         comes.
-    lag : float
-        Time by which the target is behind the stream [s].
 
     """
 
     path: Path
     hold: PoseGoal
     missing_at: float
-    lag: float
 
 
 class Stream:
@@ -149,7 +146,7 @@ class Stream:
             path = self._path(present, start, lag, stretched * following.horizon, speed)
         missing_at = max(start, newest + MISSING * self.period)
         hold = PoseGoal(self._poses[-1], arrival=missing_at + following.slow_down)
-        return Continuation(path, hold, missing_at, lag)
+        return Continuation(path, hold, missing_at)
 
     def _path(self, present: Target, start: float, lag: float, horizon: float, speed: float
               ) -> Path:

@@ -31,6 +31,7 @@ from osc_ros.dynamics.algebra.rotation import (
     solved_rate,
 )
 from osc_ros.dynamics.algebra.spatial import compose, transpose, unrotate
+from osc_ros.dynamics.algebra.vectors import interval_of
 from osc_ros.errors import InputError
 from osc_ros.model.validation import why_not_rigid
 
@@ -386,7 +387,7 @@ def _quintics(times, poses, twists, accelerations, coefficients):
 @kernel
 def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations, x):
     """Write the motion at ascending times [s]; at rest before and after the path; x is memory."""
-    k, last = 0, len(times) - 2
+    k, last = interval_of(times, wanted[0]), len(times) - 2
     for m in range(len(wanted)):
         time = wanted[m]
         while k < last and times[k + 1] <= time:
