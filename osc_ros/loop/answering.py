@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Kernels that answer joint states with torques without Python, and a buffer of records."""
+"""Kernels that answer joint states with torques without Python, and their records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from osc_ros.compile.compiled import inlined, kernel, lock, unlocked, view
 from osc_ros.control.model_error.contact import NOT_TOUCHED
 from osc_ros.control.safety.answered import (
     ANSWER,
+    Answered,
     answered_stamp,
-    Answers,
     FORWARDED,
     UNASKED,
 )
@@ -33,7 +33,6 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 NOTHING: Array = np.zeros(0)  # no command for `put_watch`
-ROWS = 16  # number of answered states after which Python must process their records
 
 
 class Kernels(NamedTuple):
@@ -140,45 +139,35 @@ def answer_unasked(entry, controller, at, longest, command):
 
 
 @kernel
-def is_done(entry, controller, at):
-    """Detect a contact after the torques were sent; return whether Python need not do anything."""
-    if at.code == REJECTED or at.code == UNASKED or at.code == FORWARDED:
-        return False
-    put_touch(entry, controller, at)
-    return at.fault_count == 0 and at.touch == NOT_TOUCHED and at.asks == 0
+def finish(entry, controller, at):
+    """Detect a contact, after the torques for a plausible state were sent."""
+    if at.code != REJECTED and at.code != UNASKED and at.code != FORWARDED:
+        put_touch(entry, controller, at)
 
 
 class Answering:
-    """Answers joint states of n joints in compiled code, and buffers ROWS answers for Python."""
+    """Answers joint states of n joints in compiled code, one call at a time."""
 
     def __init__(self, n: int, kernels: Kernels = OF_LAW) -> None:
         _compile(kernels)
-        self._n, self._count = n, 0
+        self._at = ANSWER.new(n=n)
         self._entry, self._watch, self._sense = kernels.addresses
-        self._rows = np.array([ANSWER.new(n=n).words] * ROWS)
-        self._at = [ANSWER.of(row) for row in self._rows]
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the buffer is full: call `take_answers` before the next state."""
-        return self._count == ROWS
 
     def answer(self, controller: Any, state: tuple[float, Array, Array, tuple[int, int], float],
                effort: Array | None, now: float) -> Array | None:
         """
         Return the torques (n,) for a state [N·m, N]; None if none are to be sent.
 
-        Call `is_plain` after sending them. `state` is (time, q, qd, stamp, arrived), see
+        Call `finish` after sending them. `state` is (time, q, qd, stamp, arrived), see
         `osc_ros.loop.engine.Engine.update`; `now` is the present time on the clock of the loop
         [s].
 
         """
-        at = self._at[self._count]
+        at = self._at
         at.time, at.q[:], at.qd[:], (at.sec, at.nanosec), at.arrived = state
         at.effort[:] = np.nan if effort is None else effort
         at.now = at.done = now
         has_torques = answer(self._entry, controller, at)
-        self._count += 1
         return at.tau if has_torques else None
 
     def watch(self, controller: Any, now: float, longest: float, command: Array = NOTHING
@@ -189,32 +178,24 @@ class Answering:
         For the other arguments see `osc_ros.control.step.step.watch`.
 
         """
-        at = self._at[self._count]
+        at = self._at
         at.now = at.done = now
         has_torques = answer_unasked(self._watch, controller, at, longest, command)
-        self._count += 1
         return at.tau if has_torques else None
 
     @property
     def answered_stamp(self) -> tuple[int, int] | None:
         """Stamp of the newest answered state; None if its clock is in doubt (`doubts_clock`)."""
-        return answered_stamp(self._at[self._count - 1])
+        return answered_stamp(self._at)
 
-    def is_plain(self, controller: Any, done: float) -> bool:
-        """
-        Store the time at which torques were sent [s]; detect a contact.
+    def finish(self, controller: Any, done: float) -> None:
+        """Store the time at which torques were sent [s]; detect a contact."""
+        self._at.done = done
+        finish(self._sense, controller, self._at)
 
-        Return whether Python need not do anything for the state before the next one.
-
-        """
-        at = self._at[self._count - 1]
-        at.done = done
-        return bool(is_done(self._sense, controller, at))
-
-    def take_answers(self) -> Answers:
-        """Return copies of the buffered records, and empty the buffer."""
-        count, self._count = self._count, 0
-        return Answers(self._rows[:count].copy(), self._n)
+    def taken(self) -> Answered:
+        """Return a copy of the record of the last call."""
+        return self._at.copy()
 
 
 @cache
@@ -225,6 +206,6 @@ def _compile(kernels: Kernels) -> None:
         asked, unasked, after = kernels.addresses
         answer(asked, controller, at)
         answer_unasked(unasked, controller, at, np.inf, NOTHING)
-        is_done(after, controller, at)
-    for one in (answer, answer_unasked, is_done):
+        finish(after, controller, at)
+    for one in (answer, answer_unasked, finish):
         lock(one)

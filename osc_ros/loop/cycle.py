@@ -184,13 +184,10 @@ class Cycle(ABC):
 
     def _finished(self, tau: Array | None) -> Answered:
         """Send the torques (n,) of a compiled answer, if there are any; return its record."""
-        try:
-            if tau is not None:
-                self._command(tau.copy(), self._answering.answered_stamp)
-                self._answering.is_plain(self.record, self.guard.clock())
-        finally:
-            answers = self._answering.take_answers()
-        return answers[0]
+        if tau is not None:
+            self._command(tau.copy(), self._answering.answered_stamp)
+            self._answering.finish(self.record, self.guard.clock())
+        return self._answering.taken()
 
     def _command(self, tau: Array, stamp: Stamp | None) -> None:
         try:

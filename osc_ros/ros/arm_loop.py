@@ -22,6 +22,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.loop.answering import Answering
 from osc_ros.loop.cycle import Stamp
+from osc_ros.loop.process.arm_cycles import compile_cycles
 from osc_ros.loop.process.channel import Record
 from osc_ros.loop.process.link import LoopProcess
 from osc_ros.loop.process.process_start import Start
@@ -44,6 +45,7 @@ def law_and_loop_of(values: Mapping[str, Any], urdf: str) -> tuple[LoadedRobot, 
     """
     found = law_of(values, urdf)
     Answering(found[1].robot.n)
+    compile_cycles()
     return found
 
 

@@ -18,6 +18,7 @@ from osc_ros.control.model_error.contact import Contact, NOT_TOUCHED, touched
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.safety.answered import Answers
 from osc_ros.control.safety.supervision import (
     CONTACT,
     DEADLINE,
@@ -525,14 +526,15 @@ def test_a_fault_that_is_over_before_python_looks_is_told_in_words():
     pair, told = Pair().step(), []
     engine = pair.engines[0]
     engine._send, engine._post = lambda tau, stamp: None, lambda *event: told.append(event)
-    answering, controller = Answering(7), engine.controller()
+    answering, controller, rows = Answering(7), engine.controller(), []
     for k in range(14):  # of these, the second is implausible; the reaction ends after 20 ms
         pair.k, pair.now = pair.k + 1, pair.now + PERIOD
         q, qd = pair.state()
         state = pair.now, q + (k == 1), qd, (0, 0), pair.now
         answering.answer(controller, state, None, pair.now)
-        answering.is_plain(controller, pair.now)
-    for done, is_plain in answering.take_answers().groups(1.0):
+        answering.finish(controller, pair.now)
+        rows.append(answering.taken().words)
+    for done, is_plain in Answers(np.array(rows), 7).groups(1.0):
         engine.conclude(done, is_plain)
     [begun, ended] = [event[1:] for event in told if event[0] == 'change']
     assert begun[:2] == (JUMP, 'hold') and "'panda_joint4' went" in begun[2]

@@ -320,7 +320,7 @@ for kernel, _ in recorded_uses(lambda: law_and_loop_of(
     print(kernel.py_func.__name__)
 """
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
-    assert {'answer', 'is_done', 'step'} <= set(done.stdout.split())
+    assert {'answer', 'run_cycles', 'step'} <= set(done.stdout.split())
 
 
 def test_loop_whose_node_was_killed_while_it_began_ends(spin, monkeypatch):

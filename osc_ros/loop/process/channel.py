@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.atomic import load, store
-from osc_ros.compile.compiled import kernel
+from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -44,8 +44,14 @@ def _set(counters, i, value):
     store(counters, i, value)
 
 
+@inlined
+def has_request(counters):
+    """Return whether a request waits."""
+    return load(counters, _REQUESTS) != load(counters, _REQUESTS + _LINE)
+
+
 @kernel
-def _put_record(counters, records, time, numbers, q, qd, tau, command):
+def put_record(counters, records, time, numbers, q, qd, tau, command):
     """Write a record, then the counter of records."""
     count = load(counters, _RECORDS)
     row, n = records[count % len(records)], len(q)
@@ -56,6 +62,14 @@ def _put_record(counters, records, time, numbers, q, qd, tau, command):
         row[6 + k], row[6 + n + k] = q[k], qd[k]
         row[6 + 2 * n + k], row[6 + 3 * n + k] = tau[k], command[k]
     store(counters, _RECORDS, count + 1)
+
+
+def width(n: int) -> int:
+    """Return the number of words of a record of n joints."""
+    return 6 + 4 * n
+
+
+NO_COUNTERS = np.zeros(_COUNTERS, dtype=np.int64)  # for records that nobody reads
 
 
 class Queue:
@@ -152,8 +166,7 @@ class Channel:
     """
 
     def __init__(self, joints: int, file: int | None = None) -> None:
-        width = 6 + 4 * joints
-        sizes = 8 * _COUNTERS, REQUESTS, EVENTS, 8 * RECORDS * width
+        sizes = 8 * _COUNTERS, REQUESTS, EVENTS, 8 * RECORDS * width(joints)
         self.file = os.memfd_create('osc_ros', 0) if file is None else file
         if file is None:
             os.ftruncate(self.file, sum(sizes))
@@ -164,12 +177,17 @@ class Channel:
         self._counters = parts[0].view(np.int64)
         self.requests = Queue(self._counters, _REQUESTS, parts[1])
         self.events = Queue(self._counters, _EVENTS, parts[2])
-        self._records = parts[3].view(np.float64).reshape(RECORDS, width)
+        self._records = parts[3].view(np.float64).reshape(RECORDS, width(joints))
         self._n = joints
+
+    @property
+    def places(self) -> tuple[NDArray[np.int64], Array]:
+        """Counters and records, for `put_record` and `has_request`."""
+        return self._counters, self._records
 
     def record(self, arrived: float, numbers: Array, *vectors: Array) -> None:
         """Append a record; numbers: sent, mode, stamp (s, ns); vectors: q, q̇, τ, command."""
-        _put_record(self._counters, self._records, arrived, numbers, *vectors)
+        put_record(self._counters, self._records, arrived, numbers, *vectors)
 
     @property
     def count(self) -> int:

@@ -27,8 +27,9 @@ from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Description, Hardware, HardwareError
 from osc_ros.hardware.hardware_table import hardware_class
 from osc_ros.interrupts import set_handler
-from osc_ros.loop.cycle import MODES, Stamp
+from osc_ros.loop.cycle import MODES
 from osc_ros.loop.process import realtime
+from osc_ros.loop.process.arm_cycles import ROWS
 from osc_ros.loop.process.channel import Channel, rehearse
 from osc_ros.loop.process.hardware_engine import HardwareEngine
 from osc_ros.loop.process.process_start import Start, System
@@ -74,9 +75,8 @@ class ArmEngine(HardwareEngine):
         self._builder = ThreadPoolExecutor(1, initializer=realtime.stay_behind)
         self._prepared: Future[CompiledLaw] = Future()
         self._is_alone = self._is_lost = False
-        self._command_sent = np.full(law.robot.n, np.nan)
-        self._numbers = np.zeros(4)
-        self._cycle = 0
+        self._cycles.places = channel.places
+        self._cycle = self._collected = 0
         self._file = system.record_cycles
         self._times = np.zeros((RECORDED if self._file else 1, 3), dtype=np.int64)
 
@@ -141,10 +141,10 @@ class ArmEngine(HardwareEngine):
             if self._file:
                 np.save(self._file, self._times[:min(self._cycle, RECORDED)])
 
-    def _try_cycle(self) -> None:
+    def _try_cycle(self, most: int = ROWS) -> None:
         try:
             try:
-                self.cycle()
+                self.cycle(most)
             except HardwareError:
                 raise
             except Exception as error:  # of any kind: an error must not stop the torques
@@ -158,13 +158,15 @@ class ArmEngine(HardwareEngine):
             self._stop()
             self._tell('lost', str(error))
 
-    def cycle(self) -> None:
-        """Do a cycle, see `HardwareEngine.cycle`, and record state and torque."""
-        super().cycle()
-        self._record()  # at the end, so that the record has the final mode of the cycle
-        self._cycle += 1
-        if self._cycle % COLLECTED == 0:
+    def cycle(self, most: int = 1) -> bool:
+        """Do cycles, see `HardwareEngine.cycle`, and record states and torques."""
+        self._arm.numbers[1] = MODES.index(self.mode)
+        if not (is_recorded := super().cycle(most)):
+            self._record()  # at the end, so that the record has the final mode of the cycle
+        if self._cycle - self._collected >= COLLECTED:
+            self._collected = self._cycle
             realtime.collect_garbage()
+        return is_recorded
 
     def _look_for_node(self) -> None:
         """If the node has ended, print this once; end the loop, too, unless `is_held`."""
@@ -181,26 +183,25 @@ class ArmEngine(HardwareEngine):
         self._latest = perf_counter() + ENDING
         self.end()
 
+    def _read(self) -> None:
+        self._cycle += 1
+        super()._read()
+
     def _arrival_time(self) -> float:
         now = super()._arrival_time()
-        self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
+        self._times[(self._cycle - 1) % len(self._times), 0] = perf_counter_ns()
         return now
 
-    def _write(self, tau: Array, stamp: Stamp | None) -> None:
-        if self._has_written:
-            return
-        times = self._times[self._cycle % len(self._times)]
+    def _write_answer(self) -> None:
+        times = self._times[(self._cycle - 1) % len(self._times)]
         times[1] = perf_counter_ns()
-        super()._write(tau, stamp)
+        super()._write_answer()
         times[2] = perf_counter_ns()
-        self._command_sent = tau
 
     def _record(self) -> None:
-        state, numbers = self.state_read, self._numbers
+        q, qd, effort, numbers, tau = self._places
         numbers[0], numbers[1] = self._has_written, MODES.index(self.mode)
-        numbers[2:] = self._stamp
-        self._channel.record(self._arrived, numbers, state.q, state.qd, state.tau,
-                             self._command_sent)
+        self._channel.record(self._arm.arrived, numbers, q, qd, effort, tau)
 
     def _tell(self, event: str, *arguments: Any) -> None:
         """Send an event to the node; drop it if the queue is full."""
