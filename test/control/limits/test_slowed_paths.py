@@ -99,6 +99,23 @@ def test_path_waits_steadily_at_other_rates_gains_and_with_friction(options):
     assert np.ptp(held.target[-100:, :3, 3], axis=0).max() < 1e-5
 
 
+@pytest.mark.parametrize('override', [50.0, 10.0])
+def test_path_at_a_lower_speed_override_is_not_pulled_farther(override):
+    rig = rig_of({'box': BOX})
+    path = straight(rig.law.pose, (0.0, 0.4, 0.0), 0.2, 1.0)
+    rig.law.follow(path, 0.2)
+    rig.law.speed_override = override
+    slow = rig.simulation.run(150.0 / override)
+    rig.law.speed_override = 100.0
+    held = rig.simulation.run(1.0)
+    assert max(pulls(slow).max(), pulls(held).max()) < PULL
+    assert np.ptp(held.target[-100:, :3, 3], axis=0).max() < 1e-6
+    del rig.law.obstacles['box']
+    freed = rig.simulation.run(2.0)
+    assert distance(rig, path) < 1e-5
+    assert steps(rig, slow, held, freed) < STEP
+
+
 def depths():
     """Return a function of a depth [m]: a bar below a path, and how far it reaches in."""
     def bar(top):
