@@ -328,6 +328,7 @@ RUN = Table(
     Slot('noted_time', (), 's', 'stamp of the last state that counts in `mean_period`'),
     Slot('mean_period', (), 's', 'mean period of the states; 0 before the first interval'),
     Slot('delay', (), '', 'periods from the stamp of a state to the torque computed from it'),
+    Slot('wanted_delay', (), '', 'the value that `delay` approaches'),
     Slot('ticks', (), '', 'number of the remembered ticks, 0 to 2', int),
     Slot('tick_times', (2,), 's', 'stamps of the last tick and of the one before'),
     Slot('tick_q', (2, 'n'), 'rad, m', 'positions at these ticks; after `Law.hold`, the first '

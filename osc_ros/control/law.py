@@ -244,7 +244,8 @@ class Law:
         self._leaving = PostureSetPoint(robot, q)  # of replaced settings with another leader
         self._is_placed = False  # becomes true in `hold`
         run = self._run
-        run.delay, run.tick_time, run.noted_time = DELAY, -math.inf, -math.inf
+        run.delay = run.wanted_delay = DELAY
+        run.tick_time = run.noted_time = -math.inf
         run.gravity[:] = run.wanted_gravity[:] = robot.gravity
         run.speed_override, run.tick_q[0] = 1.0, q
         setup.join(self._run, self._posture)
@@ -341,12 +342,14 @@ class Law:
 
     @property
     def delay(self) -> float:
-        """Delay from the stamp of a state to its torque [periods]; it bounds the gains."""
+        """Delay from the stamp of a state to its torque [periods]; it bounds the gains, slowly."""
         return float(self._run.delay)
 
     @delay.setter
     def delay(self, delay: float) -> None:
-        self._run.delay = delay
+        self._run.wanted_delay = delay
+        if not self.has_ticked:
+            self._run.delay = delay
 
     @property
     def in_contact(self) -> bool:

@@ -602,3 +602,21 @@ def test_time_does_not_run_ahead_of_stamps_on_a_grid_that_arrive_late(grid):
         ahead.append(arm.engine.time - arm.now)
     assert not arm.changes and max(arm.speeds) < 1.05
     assert -0.03 < min(ahead) and max(ahead) < 0.03
+
+
+def test_states_that_come_twice_do_not_change_the_torques_of_an_arm_that_a_hand_pushes():
+    torques = []
+    for again in (0, 2):
+        arm = Attacked('panda')
+        arm.force[:], sent, update = (30.0, 0.0, 0.0), [], arm.engine.update
+
+        def repeated(*state, again=again, update=update):
+            update(*state)
+            for _ in range(again):
+                update(*state)
+
+        arm.engine.update = repeated
+        for _ in range(300):
+            sent.append(arm.run(PERIOD).sent)
+        torques.append(sent)
+    np.testing.assert_array_equal(*torques)

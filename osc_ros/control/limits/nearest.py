@@ -54,7 +54,10 @@ DAMPING_RATE, DAMPING_TIME = 20.0, 0.1
 GENTLE_RATE, LINGER = 12.0, 0.3
 # Speeds of the fastest joint, relative to the speed limit in force, between which GENTLE_RATE
 # rises to the usual rate.
-HASTY = 1.01, 1.06
+HASTY = 1.02, 1.06
+# Share of the effort limit below which a torque that the model does not explain is no push, but
+# the change of the acceleration within a tick.
+NO_PUSH = 0.005
 EASE = 0.25  # share of GENTLE_RATE that is enough to end an acceleration before a speed limit
 _LEAST = 1e-9  # least softness, for loads and distances that hardly depend on q
 
@@ -193,9 +196,9 @@ def _limit_gently(d):
     """
     Narrow the window of the torques: from their last values they change at most at GENTLE_RATE.
 
-    Three exceptions: a new push allows a further change, of four times its torque; a joint that is
-    faster than its speed limit allows more, up to the usual rate (see HASTY); so does a push in
-    free drive.
+    Three exceptions: a new push allows a further change, of four times what its torque exceeds the
+    share NO_PUSH of the effort limit by; a joint that is faster than its speed limit allows more,
+    up to the usual rate (see HASTY); so does a push in free drive.
 
     """
     M, fastest, driven, dt = d.M_joint, 0.0, 0.0, d.tick
@@ -208,7 +211,8 @@ def _limit_gently(d):
         for j in range(d.n):
             pushed += M[i, j] * (d.unexplained[0, j] - d.unexplained[1, j])
         step = gentle_step(d, i, dt)
-        step = min(step + (4.0 * np.abs(pushed) if np.isfinite(pushed) else 0.0) + (
+        pushed = np.abs(pushed) - NO_PUSH * d.most_effort[i]
+        step = min(step + (4.0 * max(pushed, 0.0) if np.isfinite(pushed) else 0.0) + (
             hasty * d.most_effort_rate[i] * dt if hasty > 0.0 else 0.0),
             d.most_effort_rate[i] * dt)
         narrow(d.window, i, d.last_limited[i], step)
@@ -340,6 +344,8 @@ def _note_sides(d, count, is_gentle):
             near += 1
             if side[2 * n + k] != 0:
                 d.gentle = max(d.gentle, LINGER)
+    if d.gentle > 0.0 and not is_gentle and d.tick > 0.0:  # a near pair begins to bound
+        _limit_gently(d)
     d.gentle = max(d.gentle - d.tick, 0.0)
     for i in range(2 * n + count):
         is_at_bound = is_at_bound or side[i] != 0

@@ -68,3 +68,9 @@ def check(controller, law, m, d):
         d.touch = _sense_first(controller, law, d)
     d.has_changed = update(m, d, d.now)
     return STOPPED if replaces_law(d) or d.stopped > 0 else 1
+
+
+@inlined
+def is_repeated(run, d):
+    """Return whether the law has had this state: another tick would forget how the arm moved."""
+    return run.ticks > 0 and run.tick_time == d.time

@@ -21,6 +21,8 @@ from osc_ros.dynamics.algebra.vectors import assign
 PAUSE = 0.1
 # Largest rate of change of gravity in the model [m/s³]; a base that rotates at 2 rad/s causes it.
 GRAVITY_RATE = 20.0
+DELAY_TIME = 0.3  # time constant of a change of the delay: gains that step would step torques [s]
+NEAR = 0.01  # difference of the delay that counts as none [periods]
 
 
 @inlined
@@ -38,7 +40,7 @@ def period_for_gains(run):
 @kernel
 def note_period(run, time):
     """
-    Update the mean period with a state at a time [s]; return the period for the gains [s].
+    Update period and delay with a state at a time [s]; return the period for the gains [s].
 
     An interval of more than two mean periods counts as two of them. Another call for the same
     state changes nothing.
@@ -50,6 +52,8 @@ def note_period(run, time):
             run.mean_period += PERIOD_SHARE * (min(dt, 2.0 * run.mean_period) - run.mean_period)
         else:
             run.mean_period = dt
+        far = run.wanted_delay - run.delay
+        run.delay += far if np.abs(far) < NEAR else min(dt / DELAY_TIME, 1.0) * far
     run.noted_time = time
     return period_for_gains(run)
 

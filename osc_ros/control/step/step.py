@@ -23,7 +23,7 @@ from osc_ros.control.safety.safety import answer, ends, update
 from osc_ros.control.setpoint.motion import look
 from osc_ros.control.step.approach import approach
 from osc_ros.control.step.blend import blend, own_torque
-from osc_ros.control.step.check import check, estimate
+from osc_ros.control.step.check import check, estimate, is_repeated
 from osc_ros.control.step.compensate import compensate_errors, compensate_friction, follow
 from osc_ros.control.step.evaluate import evaluate
 from osc_ros.control.step.forces import links_of, put_forces_of_tasks
@@ -49,7 +49,9 @@ def step(controller):
     law, m, d = controller.law, controller.m, controller.d
     before = d.time
     count = check(controller, law, m, d)
-    if count > 0:
+    if count > 0 and is_repeated(law.run, d):
+        assign(law.d.tau, law.run.tick_tau[0])
+    elif count > 0:
         take_state(law.d, d.time, d.q, d.qd)
         count = torque_at(law.law_torque, (law,))
         note_result(law, m, d, count)

@@ -466,8 +466,10 @@ class Controller(ManagedNode):
         """Return the median time from a state's stamp to its command, at least DELAY [periods]."""
         if timing.updates.count < UPDATES_FOR_DELAY:
             return DELAY
-        # median, because a single late command acts like a lost state and adds no phase lag
-        return max(DELAY, (state_delay(timing) + timing.updates.percentile(50)[0]) / self._period)
+        # median, because a single late command acts like a lost state and adds no phase lag; the
+        # states of a slow simulation wait for the commands
+        late = state_delay(timing) + timing.updates.percentile(50)[0]
+        return max(DELAY, late / max(self._period, timing.periods.percentile(50)[0]))
 
     def _apply_times(self, found: dict[str, Any], loop: Any) -> None:
         loop.set_velocity_source(found['velocity'])

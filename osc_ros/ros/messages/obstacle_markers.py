@@ -207,8 +207,10 @@ class _Known(NamedTuple):
         Link that holds it; empty for an obstacle.
     until : float [s]
         End of its lifetime.
+    came : float [s]
+        When its message came.
     before : _Known, optional
-        The one of this name with the stamp before, without its `before`.
+        The one of this name with the stamp before; its `before` has none.
 
     """
 
@@ -216,6 +218,7 @@ class _Known(NamedTuple):
     frame: Array
     link: str
     until: float
+    came: float
     before: _Known | None
 
     @property
@@ -248,7 +251,7 @@ class _Known(NamedTuple):
         return self.before is None or self.equals(self.before)
 
     def obstacle(self, touch: Collection[str]) -> Obstacle:
-        """Return the obstacle, with the velocity from the last two stamps."""
+        """Return the obstacle, with its velocity."""
         marker, T = self.marker, self.pose
         shape, size, _ = marker.solid
         found = Obstacle(shape, size, T, touch=not {marker.name, marker.namespace}.isdisjoint(
@@ -256,14 +259,35 @@ class _Known(NamedTuple):
         if self.link:
             return found
         require_clear_base(marker.name, found)
-        dt = 0.0 if self.before is None else marker.stamp - self.before.marker.stamp
+        return replace(found, velocity=self.velocity)
+
+    @property
+    def velocity(self) -> Array:
+        """
+        Velocity (6,) from the last stamps, base axes; zero if it is not known [rad/s, m/s].
+
+        Two markers of one message state it. Else, of the last two intervals, the smaller velocity
+        in each direction counts, and none if the signs differ: what jumps once does not fly.
+
+        """
+        V = self._rates
+        if self.before is None or self.before.before is None or self.before.came == self.came:
+            return V
+        earlier = self.before._rates
+        return np.where(V * earlier > 0.0, np.sign(V) * np.minimum(np.abs(V), np.abs(earlier)),
+                        0.0)
+
+    @property
+    def _rates(self) -> Array:
+        """Change (6,) of the pose since the stamp before, in a second; zero if not known."""
+        dt = 0.0 if self.before is None else self.marker.stamp - self.before.marker.stamp
         if self.before is None or not SHORTEST <= dt <= LONGEST:
-            return found
-        earlier = self.before.pose
+            return np.zeros(6)
+        T, earlier = self.pose, self.before.pose
         turn = Rotation.from_matrix(T[:3, :3] @ earlier[:3, :3].T).as_rotvec()
         V = np.hstack([turn, T[:3, 3] - earlier[:3, 3]]) / dt
         # nothing moves faster: another object
-        return found if np.linalg.norm(V[3:]) > FASTEST else replace(found, velocity=V)
+        return np.zeros(6) if np.linalg.norm(V[3:]) > FASTEST else V
 
 
 class MarkerObstacles:
@@ -338,9 +362,10 @@ class MarkerObstacles:
         link = marker.frame if marker.is_locked and self._moves(marker.frame) else ''
         marker = marker._replace(stamp=marker.stamp or now)
         earlier = None if before is None or link or before.link else before.before if (
-            before.marker.stamp == marker.stamp) else before._replace(before=None)
+            before.marker.stamp == marker.stamp) else before._replace(
+                before=before.before and before.before._replace(before=None))
         self._known[name] = _Known(marker, np.eye(4) if link else T, link,
-                                   now + (marker.lifetime or math.inf), earlier)
+                                   now + (marker.lifetime or math.inf), now, earlier)
 
     def changes(self, now: float, attach: Callable[[str, Obstacle], None] | None = None
                 ) -> tuple[dict[str, Obstacle | None], list[str]]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from arm import Arm, JUMPS, moved, READY
+from attacked import Attacked, PERIOD
 from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import Robot
@@ -230,7 +231,19 @@ def test_states_that_are_always_late_reduce_the_gains_and_do_not_shake_the_arm(n
     assert step < SMOOTH and at_rest < AT_REST and error < 1e-2
     assert arm.law.gain_share() < 1.0
     arm.law.delay = 1.0
-    assert arm.run(2.1).law.gain_share() == 1.0
+    assert arm.run(5.0).law.gain_share() == 1.0
+
+
+def test_delay_that_is_measured_while_a_hand_pushes_does_not_step_the_torques():
+    arm = Attacked('panda')
+    arm.force[:] = 0.0, 20.0, -15.0
+    torques = [arm.run(1.0).sent]
+    for delay in (10.0, 1.0, 5.0, 1.0):
+        arm.law.delay = delay
+        for _ in range(150):
+            torques.append(arm.run(PERIOD).sent)
+            arm.law.plan()
+    assert (np.abs(np.diff(torques, axis=0)) / arm.robot.effort_limits).max() < 0.01
 
 
 def test_gains_come_back_when_the_states_come_as_often_as_before():

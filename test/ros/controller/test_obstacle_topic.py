@@ -26,7 +26,7 @@ from node_rig import given, READY, Rig, ROBOT, set_live, SUCCESS, target  # noqa
 from osc_ros import Obstacle  # noqa: E402
 from osc_ros.collision.obstacles import MOST_OBSTACLES  # noqa: E402
 from osc_ros.control.limits.attached import MOST_THINGS, thing_shapes  # noqa: E402
-from osc_ros.ros.messages import messages  # noqa: E402
+from osc_ros.ros.messages import commands, messages  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 
 RATE = 250.0  # as few messages in lockstep as the gains allow [Hz]
@@ -216,11 +216,11 @@ def test_one_side_of_the_fence_may_be_set_alone(spin, tmp_path):
 class Simulated(Among):
     """A controller and a simulated Panda without friction, in lockstep, in this process."""
 
-    def __init__(self, spin, tmp_path, simulated=None, **parameters):
-        super().__init__(spin, tmp_path, rate=RATE, **parameters)
+    def __init__(self, spin, tmp_path, simulated=None, rate=RATE, **parameters):
+        super().__init__(spin, tmp_path, rate=rate, **parameters)
         assert self.controller.trigger_configure() == SUCCESS
         self.simulator = Simulator(parameter_overrides=given(
-            **ROBOT, rate=RATE, initial_positions=READY.tolist(), lockstep=True,
+            **ROBOT, rate=rate, initial_positions=READY.tolist(), lockstep=True,
             lockstep_timeout=3600.0, friction=[0.0] * 7, damping=[0.0] * 7, **(simulated or {})))
         self.hardware.destroy_publisher(self.hardware.states)
         self.states = []
@@ -294,3 +294,42 @@ def test_simulator_publishes_its_world_as_obstacles(spin, tmp_path):
              and rig.obstacles['ball/0'].velocity[5] < -0.5, why='for the falling ball')
     assert rig.obstacles['table/0'].size == (0.6, 1.0, 0.04)
     assert rig.obstacles['ball/0'].size == (0.05,)
+
+
+def test_three_publishers_of_obstacles_around_a_joint_motion_neither_throw_nor_shake_the_arm(
+        spin, tmp_path):
+    rig = Simulated(spin, tmp_path, rate=500.0)
+    random, robot = np.random.default_rng(1), rig.engine.law.robot
+    publishers = [rig.hardware.create_publisher(MarkerArray, 'osc_controller/obstacles', 10)
+                  for _ in range(3)]
+    goals = rig.hardware.create_publisher(JointState, 'osc_controller/target_joint', 10)
+    spin(lambda: goals.get_subscription_count() and all(
+        one.get_subscription_count() for one in publishers), why='for the controller')
+    assert not set_live(rig, mode='joints')
+
+    def publish(state):
+        """Publish, 100 times a second of the simulation, boxes that appear beside the arm."""
+        if len(rig.states) % 5:
+            return
+        for k, one in enumerate(publishers):
+            one.publish(MarkerArray(markers=[marker(
+                f'{k}/{i}', random.uniform((0.1, -0.5, 0.1), (0.7, 0.5, 0.9)), (0.06,) * 3,
+                stamp=began + 0.002 * len(rig.states))
+                for i in range(random.integers(1, 8))]))
+
+    began = rig.hardware.get_clock().now().nanoseconds * 1e-9
+    rig.hardware.create_subscription(JointState, 'joint_states', publish, 1000)
+    for _ in range(4):
+        goal = np.clip(READY + random.uniform(-0.8, 0.8, 7), *(robot.position_limits.T + np.outer(
+            (0.1, -0.1), np.ones(7))))
+        goals.publish(JointState(name=robot.joint_names, position=goal.tolist()))
+        last = len(rig.states) + 500
+        spin(lambda last=last: len(rig.states) > last, why='for states')
+    assert len(rig.obstacles) > 3
+    times = np.array([float(commands.label(one)) for one in rig.hardware.commands])
+    torques = np.array([one.data for one in rig.hardware.commands])
+    steps = np.abs(np.diff(torques, axis=0) / robot.effort_limits).max(axis=1)
+    fastest = max(np.abs(np.array(one.velocity) / robot.velocity_limits).max()
+                  for one in rig.states)
+    assert fastest <= 1.05
+    assert steps[np.diff(times) < 0.003].max() < 0.1 + 1e-6  # the machine may be slow

@@ -240,6 +240,16 @@ def test_other_clock_gap_or_jump_is_no_velocity(stamps, position):
     np.testing.assert_array_equal(known.obstacles['box/0'].pose[:3, 3], position)
 
 
+def test_obstacle_that_jumps_does_not_fly_and_one_that_flies_does():
+    known, flies = Known(), np.array([0.4, -0.3, 1.0])
+    for k in range(3):
+        known.take(marker(position=(3.0 + 0.01 * (k == 2), 0.0, 0.0), stamp=5.0 + 0.1 * k),
+                   marker('ball/0', position=(0.1 * k * flies).tolist(), stamp=5.0 + 0.1 * k),
+                   now=5.0 + 0.1 * k)
+    assert not known.obstacles['box/0'].velocity.any()
+    np.testing.assert_allclose(known.obstacles['ball/0'].velocity[3:], flies, atol=1e-6)
+
+
 def test_of_ten_thousand_markers_the_nearest_count_and_the_rest_is_counted():
     rng = np.random.default_rng(1)
     places = rng.uniform(-5.0, 5.0, (10_100, 3)) + [0.0, 0.0, 6.0]
