@@ -45,6 +45,9 @@ YIELDING = 0.04
 # bounds contradict each other, those with the largest softness are violated first: loads, then
 # distances (see `load` and `clearance`), accelerations, and last torques.
 SOFT_ACCELERATION, SOFT_TORQUE = 1e-5, 1e-7
+# In free drive: how far that softness is the same for all joints, 0 to 1; how fast the bound of a
+# joint that a push overwhelms eases as the push gets weaker, see `_ask_for_help`.
+EVEN, HELP_EASE = 0.8, 10.0
 # While limits change the torques of the law, nullspace damping replaces the posture: its rate
 # [1/s], and the time in which it fades in or out [s].
 DAMPING_RATE, DAMPING_TIME = 20.0, 0.1
@@ -116,6 +119,23 @@ def _add_resistance(m, d, c, level):
 
 
 @inlined
+def _softness(d, i):
+    """
+    Softness of the bounds of an acceleration, see SOFT_ACCELERATION.
+
+    In free drive it depends less on the mobility: if the bounds of several joints contradict each
+    other, that of the lightest joint must not be violated most.
+
+    """
+    M_inv, least = d.M_inv, np.inf
+    if d.guided == 0.0:
+        return SOFT_ACCELERATION * M_inv[i, i]
+    for j in range(d.n):
+        least = min(least, M_inv[j, j])
+    return SOFT_ACCELERATION * M_inv[i, i] * (least / M_inv[i, i]) ** (d.guided * EVEN)
+
+
+@inlined
 def _put_mobility(d, count, G):
     """
     Write G = C K Cᵀ with C = [1; M; rows] and K = M⁻¹ - M⁻¹ B M⁻¹.
@@ -148,7 +168,7 @@ def _put_mobility(d, count, G):
                 total += rows[other, j] * G[j, 2 * n + k]
             G[2 * n + k, 2 * n + other] = total
     for i in range(n):
-        G[i, i] += SOFT_ACCELERATION * M_inv[i, i]
+        G[i, i] += _softness(d, i)
         G[n + i, n + i] += SOFT_TORQUE * M[i, i]
     for k in range(count):
         total = 0.0
@@ -236,6 +256,39 @@ def _narrow_gently(d, i):
                          d.bound_high[i])
 
 
+@inlined
+def _narrow(d, i, least, most, share):
+    """Narrow the bounds of an acceleration by a share of their distance to `least` and `most`."""
+    low, high = d.bound_low, d.bound_high
+    low[i] += share * max(least - low[i], 0.0)
+    high[i] = max(high[i] - share * max(high[i] - most, 0.0), low[i])
+
+
+@inlined
+def _ask_for_help(d, i, least, most):
+    """
+    Narrow the bounds of an acceleration in free drive if a push is too strong for the joint alone.
+
+    `least` and `most` are the accelerations that the joint reaches alone. If the push then drives
+    it faster than at the usual rate towards its speed limit, the other joints must help, early
+    enough. Return how far, 0 to 1.
+
+    """
+    push, rate, fastest, speed = d.unexplained[0, i], d.reaction_rate[i], d.most_speed[i], d.qd[i]
+    up, down = rate * (fastest - speed) - least - push, rate * (fastest + speed) + most + push
+    _narrow(d, i, most - (down if down < 0.0 else HELP_EASE * down),
+            least + (up if up < 0.0 else HELP_EASE * up), d.guided)
+    return d.guided * min(HELP_EASE * max(-up, -down, 0.0) / (rate * fastest), 1.0)
+
+
+@inlined
+def _limit_help(d, i, share):
+    """Let a joint that helps others in free drive approach its speed limit at the usual rate."""
+    push, rate, fastest, speed = d.unexplained[0, i], d.reaction_rate[i], d.most_speed[i], d.qd[i]
+    _narrow(d, i, -rate * (fastest + speed) - min(push, 0.0),
+            rate * (fastest - speed) - max(push, 0.0), share)
+
+
 @part
 def _put_resistances(m, d, solves):
     """Write B, the weights of losses of the tasks, and M⁻¹ B."""
@@ -260,19 +313,25 @@ def _put_bounds(d, count, is_gentle):
     Write the bounds of accelerations, torques and rows.
 
     Those of the accelerations are widened where the effort limits make them unreachable without
-    torques of the other joints.
+    torques of the other joints; in free drive the other joints help.
 
     """
-    n, low, high, M, M_inv = d.n, d.bound_low, d.bound_high, d.M_joint, d.M_inv
+    n, low, high, M, M_inv, asked = d.n, d.bound_low, d.bound_high, d.M_joint, d.M_inv, 0.0
     for i in range(n):
         bias = d.tau_limited[i]
         for j in range(n):
             bias -= M[i, j] * d.qdd_law[j]
-        low[i] = min(d.lowest[i], (d.most_effort[i] - bias) * M_inv[i, i])
-        high[i] = max(d.highest[i], (-d.most_effort[i] - bias) * M_inv[i, i])
+        most = (d.most_effort[i] - bias) * M_inv[i, i]
+        least = (-d.most_effort[i] - bias) * M_inv[i, i]
+        low[i], high[i] = min(d.lowest[i], most), max(d.highest[i], least)
+        if d.guided > 0.0:
+            asked = max(asked, _ask_for_help(d, i, least, most))
         if is_gentle:
             _narrow_gently(d, i)
         low[n + i], high[n + i] = d.window[0, i], d.window[1, i]
+    if asked > 0.0:
+        for i in range(n):
+            _limit_help(d, i, asked)
     for k in range(count):
         low[2 * n + k], high[2 * n + k] = -np.inf, d.row_most[k]
 
@@ -370,7 +429,7 @@ def _put_result(d, count, found, is_gentle):
         for j in range(n):
             y[i] += d.M_inv[i, j] * x[j]
     for i in range(n):
-        d.qdd_change[i] += d.bound_change[i] - SOFT_ACCELERATION * d.M_inv[i, i] * push[i]
+        d.qdd_change[i] += d.bound_change[i] - _softness(d, i) * push[i]
         nearest = x[i]
         for j in range(n):
             nearest -= d.B[i, j] * y[j]

@@ -10,9 +10,11 @@ from time import sleep
 import numpy as np
 import pinocchio as pin
 import pytest
+from scipy.optimize import linprog
 
 from arm import PANDA, PERIOD, READY
-from foreign import ForeignPlant
+from attacked import home, robot_of
+from foreign import FOREIGN, ForeignPlant
 from judge import Case, configuration
 from osc_ros import Clearance, InputError, Law, Robot, Settings, shipped_shapes
 from osc_ros.control.limits.clearance import fence_box
@@ -292,6 +294,27 @@ def test_wrong_settings_are_refused(given, text):
         FreeDrive(**given)
 
 
+def standing(name):
+    """Return a robot, shipped or foreign, and its plant where it usually begins."""
+    if name in FOREIGN:
+        robot = robot_of(name)
+        plant, q = ForeignPlant(name, robot.joint_names), home(robot)
+    else:
+        case = Case(urdf(name), *ends(name))
+        robot = Robot.from_urdf(case.urdf_text, case.base, case.tip)
+        plant = ForeignPlant(case, robot.joint_names)
+        q = parameters(name, '/**/osc_simulator')['initial_positions']
+    plant.reset(q)
+    return robot, plant
+
+
+def torque_of(plant, force):
+    """Return the joint torques (n,) of a force on the tip."""
+    J = pin.computeFrameJacobian(plant.model, plant.data, configuration(plant.model, plant.q),
+                                 plant.tip, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    return J[:3].T @ force
+
+
 def fastest_pushed(name, force, rise, begin=0.0, seconds=3.0):
     """
     Return the joint speed, relative to its limit, of a hand's push.
@@ -299,21 +322,72 @@ def fastest_pushed(name, force, rise, begin=0.0, seconds=3.0):
     The push begins when the arm has stood for `begin`, and rises in the time `rise` [s].
 
     """
-    case = Case(urdf(name), *ends(name))
-    robot = Robot.from_urdf(case.urdf_text, case.base, case.tip)
-    law, plant = Law(robot, FreeDrive().applied_to(Settings.of(robot))), ForeignPlant(
-        case, robot.joint_names)
-    plant.reset(parameters(name, '/**/osc_simulator')['initial_positions'])
+    robot, plant = standing(name)
+    law = Law(robot, FreeDrive().applied_to(Settings.of(robot)))
     law.hold(plant.q)
     fastest = 0.0
     for k in range(round(seconds / PERIOD)):
-        J = pin.computeFrameJacobian(plant.model, plant.data, configuration(plant.model, plant.q),
-                                     plant.tip, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
-        push = J[:3].T @ (np.array(force) * min(1.0, max(k * PERIOD - begin, 0.0) / rise))
+        push = torque_of(plant, np.array(force) * min(1.0, max(k * PERIOD - begin, 0.0) / rise))
         plant.step(law.torque(1.0 + k * PERIOD, plant.q, plant.qd), PERIOD, push)
         law.plan()
         fastest = max(fastest, float((np.abs(plant.qd) / plant.velocity).max()))
     return fastest
+
+
+AHEAD, EACH, RATE = 12, 0.01, 50.0  # steps of a plan, their duration [s]; effort limits per second
+
+
+def planned_speed(name, force, rise, seconds=0.6):
+    """
+    Return the joint speed, relative to its limit, that is left by torques planned for the push.
+
+    A linear program every 10 ms knows the model, the state and the push of the next 0.12 s. Within
+    the limits of torques and rates it minimizes the largest speed of a joint.
+
+    """
+    _, plant = standing(name)
+    n, effort, fastest = plant.n, plant.effort, 0.0
+    last, k = plant.weight() / effort, np.arange(AHEAD)
+    # unknowns: torques of the steps, largest speed of all steps and of each
+    sums = np.kron(np.tril(np.ones((AHEAD, AHEAD))), np.eye(n))
+    change = np.eye(AHEAD * n) - np.eye(AHEAD * n, k=-n)
+    of_each = np.kron(np.eye(AHEAD), np.ones((n, 1)))
+    cost = np.concatenate([np.zeros(AHEAD * n), [1.0], np.full(AHEAD, 0.02 / AHEAD)])
+    for time in np.arange(0.0, seconds, EACH):
+        q = configuration(plant.model, plant.q)
+        M = pin.crba(plant.model, plant.data, q)
+        response = EACH * np.linalg.inv(np.triu(M) + np.triu(M, 1).T) / plant.velocity[:, None]
+        bias = pin.nonLinearEffects(plant.model, plant.data, q, plant.qd).copy()
+        pushes = np.minimum(1.0, (time + (k + 0.5) * EACH) / rise)
+        free = (plant.qd / plant.velocity + np.cumsum(
+            np.outer(pushes, response @ torque_of(plant, force)) - response @ bias,
+            axis=0)).ravel()
+        moved = sums @ np.kron(np.eye(AHEAD), response * effort)
+        first = np.concatenate([last, np.zeros((AHEAD - 1) * n)])
+        none, ones = np.zeros((AHEAD * n, AHEAD)), np.ones((AHEAD * n, 1))
+        rows, most = [], []
+        for sign in (1.0, -1.0):
+            rows += [np.hstack([sign * moved, -ones, none]),
+                     np.hstack([sign * moved, 0.0 * ones, -of_each]),
+                     np.hstack([sign * change, 0.0 * ones, none])]
+            most += [-sign * free, -sign * free, sign * first + RATE * EACH]
+        found = linprog(cost, np.vstack(rows), np.concatenate(most),
+                        bounds=[(-1.0, 1.0)] * AHEAD * n + [(0.0, None)] * (1 + AHEAD))
+        last = found.x[:n]
+        for part in np.arange(0.0, EACH - 1e-9, PERIOD):
+            plant.step(last * effort, PERIOD, torque_of(
+                plant, np.array(force) * min(1.0, (time + part) / rise)))
+            fastest = max(fastest, float((np.abs(plant.qd) / plant.velocity).max()))
+    return fastest
+
+
+@pytest.mark.parametrize('name', [
+    'panda', *(pytest.param(name, marks=pytest.mark.slow) for name in (
+        'gen3', 'fr3', 'baxter', 'tiago', 'xarm7'))])
+def test_hand_that_overwhelms_a_joint_drives_it_hardly_faster_than_it_must(name):
+    for force in 60.0 * np.array(SIX):
+        speed = fastest_pushed(name, force, 0.1, seconds=1.0)
+        assert speed <= 1.2 or speed <= 1.2 * planned_speed(name, force, 0.1)
 
 
 @pytest.mark.parametrize(('force', 'rise', 'begin', 'most'), [
@@ -321,11 +395,7 @@ def fastest_pushed(name, force, rise, begin=0.0, seconds=3.0):
     # in the first three ticks the law does not know whether torques from before still act
     pytest.param((0.0, 30.0, 0.0), 1e-3, 0.0, 1.4, marks=pytest.mark.slow),
     *(pytest.param(tuple(30.0 * one), rise, begin, 1.2, marks=pytest.mark.slow)
-      for one in SIX for rise, begin in ((0.1, 0.0), (1e-3, 0.02))),
-    *(pytest.param(tuple(60.0 * one), 0.1, 0.0, 1.2, marks=pytest.mark.slow) for one in SIX[:5]),
-    pytest.param((0.0, 0.0, -60.0), 0.1, 0.0, 1.2, marks=[pytest.mark.slow, pytest.mark.xfail(
-        strict=True, reason='known defect: the wrist needs 11 N·m and has 9; the limits look one '
-        'tick ahead, too late to brake it by the other joints')])], ids=str)
+      for one in SIX for rise, begin in ((0.1, 0.0), (1e-3, 0.02)))], ids=str)
 def test_light_wrist_that_a_hand_pushes_in_free_drive_keeps_its_speed_limit(
         force, rise, begin, most):
     assert fastest_pushed('gen3', force, rise, begin) <= most
