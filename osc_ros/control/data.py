@@ -413,9 +413,11 @@ IMPEDANCE = (
          'filter'),
     Slot('impedance', ('k', 3, 6), 'N·m/rad, N/m; –; N·m, N', 'impedance in force'),
     Slot('last_stiffness', ('k', 6), 'N·m/rad, N/m', 'stiffness in force at the tick before'),
-    Slot('energy', ('k', 5), 'J; the last: –', 'energy in the tank, added by rises of the '
-         'stiffness, freed by falls, dissipated; share of the commanded stiffness that the loop '
-         'can carry'),
+    Slot('tank_energy', ('k',), 'J', 'energy in the tank'),
+    Slot('added_energy', ('k',), 'J', 'energy that rises of the stiffness added to the spring'),
+    Slot('freed_energy', ('k',), 'J', 'energy that falls of the stiffness took from it'),
+    Slot('dissipated_energy', ('k',), 'J', 'least energy that the damper dissipated'),
+    Slot('carried_share', ('k',), '', 'share of the commanded stiffness that the loop can carry'),
     Slot('impedance_time', ('k',), 's', 'time of the last tick of the impedance; -infinite before '
          'the first'))
 

@@ -26,7 +26,7 @@ from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.stamps import require_timely, SOON, start_of
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
-from osc_ros.control.tasks.impedance import Impedance, TANK
+from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.errors import InputError
 from osc_ros.loop.cycle import ACTIVE, Stamp
 from osc_ros.loop.engine import Engine
@@ -493,7 +493,7 @@ def status(engine: Engine) -> Status:
         friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
         disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
         impedance='parameters' if commanded is None else commanded.source,
-        tank=math.nan if commanded is None else float(commanded.energy[TANK]), waits=law.waits)
+        tank=math.nan if commanded is None else commanded.tank, waits=law.waits)
 
 
 def _require_active(engine: Engine) -> None:

@@ -307,18 +307,21 @@ def _time_step(d, now):
 
 
 @inlined
-def _send(m, d, now, source, is_of_law):
-    """Write the torque of a source; fade from the last torque if the source has changed."""
-    is_blind, dt = d.is_blind, _time_step(d, now)
-    for i in range(d.n):
-        d.sent_before[i] = d.sent[i] if d.has_sent else np.nan
+def _put_wanted(m, d, source, dt, is_of_law):
+    """Advance the motion of a source; write its torque, without fade, if it is a reaction."""
     if source != d.source:
         begin_source(m, d, d.source, source, d.q, d.qd)
     elif source == RETRACT:
-        move_anchor(m, d, min(dt, LONGEST_TICK))
-    advance_limits(m, d, min(dt, LONGEST_TICK))
+        move_anchor(m, d, dt)
+    advance_limits(m, d, dt)
     if not is_of_law:
         _put_stop(m, d, source)
+
+
+@inlined
+def _begin_fade_if_other(m, d, now, source, dt):
+    """Fade from the last torque if the source, the model or the state is another one."""
+    is_blind = d.is_blind
     # the predicted state changes much in a gap between calls, so the torque must fade
     is_late = is_blind and dt > LATE_PERIODS * m.period
     was_wrong = d.replaced_at == d.now and d.fade_duration > 0.0
@@ -330,19 +333,35 @@ def _send(m, d, now, source, is_of_law):
         is_other = d.was_blind < 0 and source == d.source and not is_hasty
         begin_fade(d, m.blend_time if is_other else
                    m.fade_time * (HASTE if is_hasty else 1.0))
-    is_answer = d.time != d.sent_time and not is_blind
-    d.was_blind, d.source, d.sent_time, d.sent_at = 1 if is_blind else 0, source, d.time, now
-    # during a gap the joints had the last torque, so the fade advances by one period at most
-    fade(d, min(dt, m.period))
-    # after a gap, or if the stamps jump ahead, the rate limit allows no more than after one period
-    bound(m, d, min(dt, max(d.spacing, m.period)))
-    assign(d.tau, d.sent)
+
+
+@inlined
+def _record(m, d, now, is_answer):
+    """Store the torque that is sent, for predictions and for watching how the joints respond."""
     record_torque(d, now, d.sent)
     if is_answer:
         record_answer(d, d.time, d.q, d.qd, d.sent)
         compare_directions(m, d)
         if any_beyond(d.qd, m.fastest, BRISK):
             watch_response(m, d)
+
+
+@inlined
+def _put_sent(m, d, now, source, is_of_law):
+    """Write the torque to send from a source: faded from the last one, and within the limits."""
+    dt = _time_step(d, now)
+    for i in range(d.n):
+        d.sent_before[i] = d.sent[i] if d.has_sent else np.nan
+    _put_wanted(m, d, source, min(dt, LONGEST_TICK), is_of_law)
+    _begin_fade_if_other(m, d, now, source, dt)
+    is_answer = d.time != d.sent_time and not d.is_blind
+    d.was_blind, d.source, d.sent_time, d.sent_at = 1 if d.is_blind else 0, source, d.time, now
+    # during a gap the joints had the last torque, so the fade advances by one period at most
+    fade(d, min(dt, m.period))
+    # after a gap, or if the stamps jump ahead, the rate limit allows no more than after one period
+    bound(m, d, min(dt, max(d.spacing, m.period)))
+    assign(d.tau, d.sent)
+    _record(m, d, now, is_answer)
 
 
 @inlined
@@ -387,7 +406,7 @@ def answer(m, d, now, tau):
         if d.reaction > REPORT and not d.is_blind:
             is_contact = d.cause >= 0 and d.cause == m.contact_watchdog
             d.stopped = max(d.stopped, HOLDS if is_contact else REJOINS)
-    _send(m, d, now, source, is_of_law)
+    _put_sent(m, d, now, source, is_of_law)
     return source
 
 

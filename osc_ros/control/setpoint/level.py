@@ -21,7 +21,7 @@ from osc_ros.control.tasks.bandwidth import (
     largest_natural_frequency,
 )
 from osc_ros.control.tasks.feedback import pose_error
-from osc_ros.control.tasks.impedance import CARRIED, Impedance, VariableImpedance
+from osc_ros.control.tasks.impedance import Impedance, VariableImpedance
 from osc_ros.control.tasks.kind_table import number_of
 from osc_ros.control.tasks.task import Gains, Stiffness, Target, Task
 from osc_ros.errors import InputError
@@ -203,7 +203,7 @@ class Level:
         d, i = self._d, self._i
         axes, fastest = self._set > 0.0, float(d.task_fastest[i])
         if self.impedance is not None:
-            return math.sqrt(self.impedance.energy[CARRIED])
+            return math.sqrt(d.carried_share[i])
         now = np.array([d.task_drag[i], d.task_gain[i]])
         share = float(np.min(now[axes] / self._set[axes], initial=1.0))
         if not self._yields or math.isinf(fastest):

@@ -46,7 +46,6 @@ LEAST_RATIO, LARGEST_RATIO = 1e-2, 1e2  # range of a damping ratio
 STORED = 0.9  # fraction of the dissipated energy that is stored in the tank
 VALVE = 0.25  # fraction of the capacity below which the valve closes
 STIFFNESS, DAMPING_RATIO, WRENCH = range(3)  # rows of an impedance (3, 6)
-TANK, ADDED, FREED, DISSIPATED, CARRIED = range(5)  # entries of `energy`
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +194,7 @@ def _filter(d, i, for_turning, for_moving, dt):
 @inlined
 def _pay(m, d, i, dissipated, dt):
     """Take the energy for rises of the stiffness from the tank; reduce rises if it is too low."""
-    energy, capacity, cost, freed = d.energy[i], d.tank_capacity[i], 0.0, 0.0
+    tank, capacity, cost, freed = d.tank_energy[i], d.tank_capacity[i], 0.0, 0.0
     now, before = d.impedance[i, STIFFNESS], d.last_stiffness[i]
     for a in range(6):
         e = d.level_spring[i, a] / before[a]
@@ -205,15 +204,14 @@ def _pay(m, d, i, dissipated, dt):
             cost += rise * max(e * e, ahead * ahead)
         else:
             freed -= rise * min(e * e, ahead * ahead)
-    energy[DISSIPATED] += dissipated
-    energy[FREED] += freed
-    energy[TANK] = min(energy[TANK] + freed + STORED * dissipated, capacity)
+    d.dissipated_energy[i] += dissipated
+    d.freed_energy[i] += freed
+    tank = min(tank + freed + STORED * dissipated, capacity)
     share = 1.0
     if cost > 0.0 and capacity < np.inf:
-        share = min(smoothed(energy[TANK] / (VALVE * capacity)), energy[TANK] / cost)
-    if capacity < np.inf:
-        energy[TANK] -= share * cost
-    energy[ADDED] += share * cost
+        share = min(smoothed(tank / (VALVE * capacity)), tank / cost)
+    d.tank_energy[i] = tank - share * cost if capacity < np.inf else tank
+    d.added_energy[i] += share * cost
     for a in range(6):
         rise = now[a] - before[a]
         if rise > 0.0:
@@ -236,7 +234,7 @@ def advance(m, d, i, mobility, time):
     fastest = _fastest(m, d, i)
     d.level_fastest[i] = fastest
     for_turning, for_moving, least = _find_shares(m, d, i, mobility, fastest)
-    d.energy[i, CARRIED] = min(for_turning, for_moving)
+    d.carried_share[i] = min(for_turning, for_moving)
     dissipated = _dissipation(d, i, least, fastest) * dt
     _filter(d, i, for_turning, for_moving, dt)
     _pay(m, d, i, dissipated, dt)
@@ -278,7 +276,8 @@ class VariableImpedance:
         d.wanted_impedance[i] = np.maximum(stiffness, SOFTEST), damping_ratio, np.zeros(6)
         d.impedance_stamp[i], d.carried[i] = -np.inf, carried()
         d.first_impedance[i] = d.impedance[i] = d.wanted_impedance[i]
-        d.energy[i] = capacity, 0.0, 0.0, 0.0, 1.0
+        d.tank_energy[i], d.carried_share[i] = capacity, 1.0
+        d.added_energy[i] = d.freed_energy[i] = d.dissipated_energy[i] = 0.0
         d.impedance_time[i] = -np.inf
         d.is_commanded[i], d.impedance_ramp[i], d.tank_capacity[i] = True, change_time, capacity
 
@@ -288,8 +287,8 @@ class VariableImpedance:
         for slot in IMPEDANCE:
             getattr(d, slot.name)[i] = getattr(before._d, slot.name)[before._i]
         if capacity != d.tank_capacity[i]:
-            was_full = self.energy[TANK] == d.tank_capacity[i]
-            self.energy[TANK] = capacity if was_full else min(self.energy[TANK], capacity)
+            was_full = d.tank_energy[i] == d.tank_capacity[i]
+            d.tank_energy[i] = capacity if was_full else min(d.tank_energy[i], capacity)
         d.impedance_ramp[i], d.tank_capacity[i] = change_time, capacity
 
     def end(self) -> None:
@@ -307,14 +306,14 @@ class VariableImpedance:
         return np.asarray(self._d.impedance[self._i])
 
     @property
-    def energy(self) -> Array:
-        """Entries TANK, ADDED, FREED and DISSIPATED [J], and CARRIED, a fraction."""
-        return np.asarray(self._d.energy[self._i])
+    def tank(self) -> float:
+        """Energy in the tank [J]."""
+        return float(self._d.tank_energy[self._i])
 
     @property
     def source(self) -> str:
         """Text for reports, which says whether the tank slows rises of the stiffness."""
-        waits = self.energy[TANK] < VALVE * self._d.tank_capacity[self._i] < np.inf
+        waits = self.tank < VALVE * self._d.tank_capacity[self._i] < np.inf
         return 'commands, which wait for energy' if waits else 'commands'
 
     def command(self, impedance: Impedance) -> None:

@@ -130,54 +130,72 @@ def _eliminate_held(i, levels, W, held):
                 held[j, k] -= W[j, 6 * i + b] * held[6 * i + b, k]
 
 
+@inlined
+def _note_scales(d, J, W, length):
+    """Write largest singular value and mobility of the lower levels before the elimination."""
+    for i in range(1, d.k):
+        d.level_most[i] = put_gram(d.level_frame[i], d.level_mask[i], J, i, length, d.work_A,
+                                   d.work_X)
+        put_block(d.level_frame[i], W, i, d.work_B, d.work_X)
+        d.level_mobility[i] = scaled_mobility(d.level_mask[i], d.work_B, length)
+
+
+@inlined
+def _put_level_inertia(m, d, i, J, W, is_shared):
+    """Write the inertia of level i to `work_Lambda`; 0 if the level moves nothing."""
+    T, mask, length, A, B, X = (d.level_frame[i], d.level_mask[i], m.singularity[0], d.work_A,
+                                d.work_B, d.work_X)
+    put_block(T, W, i, B, X)
+    stiff, count = 0.0, 0.0
+    for a in range(6):
+        stiff += d.level_root[i, a]
+        count += mask[a]
+    if stiff > 0.0:
+        add_spring(d, i)
+    largest = put_gram(T, mask, J, i, length, A, X)
+    if i == 0:
+        d.level_most[0], d.level_mobility[0] = largest, scaled_mobility(mask, B, length)
+    if is_shared:
+        put_gram(T, mask, d.level_held, i, length, d.work_K, X)
+    if d.level_mobility[i] > 0.0 and d.level_most[i] > 0.0:
+        put_inertia(m, d, i, max(d.level_most[i], largest), is_shared)
+        return
+    for k in range(36):
+        d.work_Lambda[k] = 0.0
+    for k in range(6):
+        d.level_shares[i, k] = 0.0 if count > 0.0 else 1.0
+
+
+@inlined
+def _put_level_force(d, i):
+    """Write the force of level i, of its own error and wrench alone: wrench + Λ r."""
+    x, y, forces = d.work_x, d.work_y, d.level_parts
+    for a in range(6):
+        x[a] = d.level_mask[i, a] * d.level_wrench[i, a]
+    rotate_to_base(d.level_frame[i], x, y)
+    for a in range(6):
+        forces[6 * i + a] = y[a]
+        for b in range(6):
+            forces[6 * i + a] += d.work_Lambda[6 * a + b] * d.level_r[6 * i + b]
+
+
 @part
-def _solve(m, d, links, weight, c):
+def _put_forces_of_mask(m, d, links, weight, c):
     """
-    Compute the forces of the levels in the axes with mask 1; write them to `level_parts`.
+    Write the forces of the levels in the axes with mask 1 to `level_parts`, by block elimination.
 
     Also writes index c of `level_J`, `level_W` and `level_Lambda`; the last is multiplied by
     `weight`.
 
     """
-    r, forces, length, levels = d.level_r, d.level_parts, m.singularity[0], d.k
-    J, W, mobility, most = d.level_J[c], d.level_W[c], d.level_mobility, d.level_most
-    A, B, X, Lambda, x, y = d.work_A, d.work_B, d.work_X, d.work_Lambda, d.work_x, d.work_y
-    is_shared = False
+    length, levels, is_shared = m.singularity[0], d.k, False
+    J, W, Lambda, forces, x = (d.level_J[c], d.level_W[c], d.work_Lambda, d.level_parts, d.work_x)
     _gather(m, d, links, J, W)
-    for i in range(1, levels):
-        # references for small values: largest singular value and mobility before the elimination
-        most[i] = put_gram(d.level_frame[i], d.level_mask[i], J, i, length, A, X)
-        put_block(d.level_frame[i], W, i, B, X)
-        mobility[i] = scaled_mobility(d.level_mask[i], B, length)
+    _note_scales(d, J, W, length)
     for i in range(levels):
-        T, mask = d.level_frame[i], d.level_mask[i]
-        put_block(T, W, i, B, X)
-        stiff, count = 0.0, 0.0
-        for a in range(6):
-            stiff += d.level_root[i, a]
-            count += mask[a]
-        if stiff > 0.0:
-            add_spring(d, i)
-        largest = put_gram(T, mask, J, i, length, A, X)
-        if i == 0:
-            most[0], mobility[0] = largest, scaled_mobility(mask, B, length)
-        if is_shared:
-            put_gram(T, mask, d.level_held, i, length, d.work_K, X)
-        if mobility[i] > 0.0 and most[i] > 0.0:
-            put_inertia(m, d, i, max(most[i], largest), is_shared)
-        else:
-            for k in range(36):
-                Lambda[k] = 0.0
-            for k in range(6):
-                d.level_shares[i, k] = 0.0 if count > 0.0 else 1.0
-        for a in range(6):
-            x[a] = mask[a] * d.level_wrench[i, a]
-        rotate_to_base(T, x, y)
-        for a in range(6):
-            forces[6 * i + a] = y[a]
-            for b in range(6):
-                forces[6 * i + a] += Lambda[6 * a + b] * r[6 * i + b]
-        if (i < levels - 1 and mobility[i] > 0.0 and most[i] > 0.0
+        _put_level_inertia(m, d, i, J, W, is_shared)
+        _put_level_force(d, i)
+        if (i < levels - 1 and d.level_mobility[i] > 0.0 and d.level_most[i] > 0.0
                 and fades(d.level_shares[i])):
             if not is_shared:
                 is_shared = True
@@ -186,7 +204,7 @@ def _solve(m, d, links, weight, c):
                         d.level_held[j, k] = 0.0
             put_held_part(d, i, W, length)
             _add_held(i, levels, d.work_C, J, W, d.level_held, x)
-        _eliminate(i, levels, Lambda, J, W, r, x)
+        _eliminate(i, levels, Lambda, J, W, d.level_r, x)
         if is_shared:
             _eliminate_held(i, levels, W, d.level_held)
         for k in range(36):
@@ -215,7 +233,7 @@ def put_solution(m, d, links_J, links_W, a0):
                 d.level_mask[i, a] = 1.0 if activation >= upper else 0.0
                 if activation < upper:
                     lower = max(lower, activation)
-        _solve(m, d, (links_J, links_W, a0), upper - lower, count)
+        _put_forces_of_mask(m, d, (links_J, links_W, a0), upper - lower, count)
         for k in range(6 * d.k):
             d.level_F[k] += (upper - lower) * d.level_parts[k]
         upper, count = lower, count + 1

@@ -17,12 +17,7 @@ from osc_ros.control.data import LAW_D, LAW_M
 from osc_ros.control.tasks import impedance
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import (
-    ADDED,
-    CARRIED,
-    DISSIPATED,
-    FREED,
     Impedance,
-    TANK,
     VariableImpedance,
 )
 from osc_ros.control.tasks.task import Stiffness, Task
@@ -134,9 +129,10 @@ def test_no_signal_adds_more_energy_than_the_tank_holds(signal, ratio, capacity)
         for _ in range(ticks):
             bench.step(stiffness)
             assert bench.energy() < first + capacity + 0.02
-    energy = bench.spring.energy
-    assert -1e-9 <= energy[TANK] <= capacity
-    assert energy[ADDED] <= capacity + energy[FREED] + energy[DISSIPATED] + 1e-9
+    d = bench.d
+    assert -1e-9 <= d.tank_energy[0] <= capacity
+    assert d.added_energy[0] <= (
+        capacity + d.freed_energy[0] + d.dissipated_energy[0] + 1e-9)
 
 
 @pytest.mark.parametrize('capacity, grows', ((np.inf, True), (0.5, False)))
@@ -219,9 +215,9 @@ def test_stiffness_that_the_rate_cannot_carry_is_reduced_and_says_so():
     law = spring_law(tank=np.inf)
     law.set_impedance(Impedance([10.0] * 3 + [1e6] * 3))
     tick(law, 60)
-    energy, now = of(law).energy, of(law).now[0]
-    assert energy[CARRIED] < 0.1 and now[3:].max() < 1e5 and now[:3] == pytest.approx(10.0, 0.01)
-    assert law.gain_share() == pytest.approx(np.sqrt(energy[CARRIED])) and law.gain_share() < 0.4
+    share, now = law._setup.d.carried_share[0], of(law).now[0]
+    assert share < 0.1 and now[3:].max() < 1e5 and now[:3] == pytest.approx(10.0, 0.01)
+    assert law.gain_share() == pytest.approx(np.sqrt(share)) and law.gain_share() < 0.4
     law.set_impedance(Impedance(SOFT))
     tick(law, 60, 60)
     assert law.gain_share() == 1.0
