@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,15 +31,16 @@ def velocity_text(names: tuple[str, ...], joint: int, kind: float, figure: float
     if kind == velocity_check.JUMPED:
         return (f"the speed of '{names[joint]}' jumped by {figure:.4g}, at most {said:.4g} is "
                 'plausible, and its position did not: its velocity is estimated')
+    other = names[int(figure) % len(names)] if math.isfinite(figure) else 'another joint'
     ratio = f'its velocity is {figure:.3g} times the speed of its positions'
     return f"'{names[joint]}' " + {
         velocity_check.DEGREES: f'in degrees per second? ({ratio})',
         velocity_check.SIGN: f'with the sign turned? ({ratio})',
         velocity_check.ZERO: 'always zero, or late?',
         velocity_check.SCALED: f'in another unit, or filtered? ({ratio})',
-        velocity_check.EXCHANGED: f"exchanged with '{names[int(figure) % len(names)]}'?",
+        velocity_check.EXCHANGED: f"exchanged with '{other}'?",
         velocity_check.LATE: f'{1e3 * figure:.0f} ms late?',
-    }.get(int(kind), f'not explained (its integral is {said:.3g})') + (
+    }.get(int(kind) if math.isfinite(kind) else 0, f'not explained (its integral is {said:.3g})') + (
         ': velocity does not fit the positions and is corrected by them')
 
 
