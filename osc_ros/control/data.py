@@ -87,6 +87,7 @@ ESTIMATE = (
     Slot('fit_newest', (), '', 'row of `fit_q` with the newest position', int),
     Slot('fit_times', (MOST,), 's', 'stamps of the positions in `fit_q`, in a ring buffer'),
     Slot('fit_q', (MOST, 'n'), 'rad, m', 'the last positions, in a ring buffer'),
+    Slot('fit_qd', (MOST, 'n'), 'rad/s, m/s', 'measured velocities there; 0: unknown'),
     Slot('filter_time', (), 's', 'stamp of the last position of the longer fit'),
     Slot('filter_begin', (), 's', 'stamp of the first position of the longer fit'),
     Slot('filter', (4, 'n'), '', 'position, velocity, acceleration and error of the longer fit'),
@@ -167,18 +168,16 @@ D = Table(
     Slot('integral', ('n',), 'rad, m', 'integral of the velocities `typical`'),
     Slot('path', ('n',), 'rad, m', 'sum of the sizes of the changes of `travel`, from interval '
          'to interval'),
-    Slot('underreported', ('n',), '', 'number of successive states in which the positions show a '
-         'fast joint and the velocity does not; negative if the joint moves backward', int),
+    Slot('exceeded', ('n',), '', 'how often a velocity exceeded its bounds recently, see '
+         '`velocity_check`', int),
+    Slot('bounded_until', (), 's', 'time until which all velocities are bounded strictly'),
     Slot('rough', ('n',), 'rad, m', 'last difference of velocity · time and step'),
     Slot('noise', ('n',), 'rad², m²', 'sum of half the squares of the changes of `rough`: the '
          'variance of `integral`'),
-    Slot('recent_paths', (2, 'n'), 'rad, m', 'recent path lengths: of the velocities, of the '
-         'positions'),
-    Slot('speed_jumps', (), '', 'states of which a velocity jumped and no position', int),
-    Slot('factor_sums', ('n', 9), 'mixed', 'recent sums of the regression of a step of the '
-         'position on the velocities before and after it, see `velocity_check`; recent highest '
-         'speed of the position'),
-    Slot('factor_total', (9,), 'mixed', '`factor_sums` of all joints'),
+    Slot('recent_products', (2, 'n'), 'rad², m²', 'recent sums of the products of steps of the '
+         'positions: with those of `integral`, with themselves'),
+    Slot('has_leapt', (), '', 'whether a velocity of the last state jumped and no position', bool),
+    Slot('speed_jumps', (), '', 'number of jumps of velocities without the positions', int),
     Slot('rows', (), '', 'number of intervals so far', int),
     Slot('row_times', (INTERVALS,), 's', 'times at which the last intervals ended, in a ring '
          'buffer'),
@@ -188,8 +187,6 @@ D = Table(
     Slot('row_noise', (INTERVALS, 'n'), 'rad², m²', '`noise` at the end of each interval'),
     Slot('velocity_kind', ('n',), '', 'why velocities of a joint are not used; FITS: they are '
          'used', int),
-    Slot('gain', ('n',), '', 'constant by which the velocities of a joint that does not fit are '
-         'divided; 0: estimates replace them'),
     Slot('replaced_at', (), 's', 'when velocities of a joint were last found not to fit'),
     Slot('is_told', ('n',), '', 'whether unused velocities of a joint were reported', bool),
     Slot('kind_figures', ('n', 3), 'mixed', 'of a joint whose velocities are not used: ratio, '

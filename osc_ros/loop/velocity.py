@@ -67,7 +67,7 @@ def _add(d, time, q):
         d.repeated = 0
     else:
         return True
-    put_position(d, d, time, q)
+    put_position(d, d, time, q, d.fit_qd[d.fit_newest])  # zeros: no velocity is known
     return True
 
 

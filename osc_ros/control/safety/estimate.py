@@ -65,15 +65,21 @@ def _learn_step(d, i, step):
 
 @stage
 def _learn_noise(m, d):
-    """Update the noise of all joints: third differences of the last positions show it."""
+    """
+    Update the noise of all joints: third differences of the last positions show it.
+
+    Those of the integrals of the velocities are motion, even if the velocities are wrong. If there
+    are only three positions, second differences are used.
+
+    """
     last, c = d.fit_newest, (d.fit_newest - 1) % MOST
     b, a = (d.fit_newest - 2) % MOST, (d.fit_newest - 3) % MOST
-    dt, second, first = (d.fit_times[last] - d.fit_times[c], d.fit_times[c] - d.fit_times[b],
-                         d.fit_times[b] - d.fit_times[a])
+    dt, second = d.fit_times[last] - d.fit_times[c], d.fit_times[c] - d.fit_times[b]
+    first = d.fit_times[b] - d.fit_times[a] if d.fit_count > 3 else second
     if not max(dt, second, first) < LONGEST_GAP:
         return
     # weights of the steps before the last one: -2 and 1 if the times are equal
-    ratio = (dt + second) / (second + first)
+    ratio = (dt + second) / (second + first) if d.fit_count > 3 else 0.0
     v, w = -dt / second * (1.0 + ratio), dt / first * ratio
     squares = 1.0 + (v - 1.0)**2 + (w - v)**2 + w * w
     d.noise_count += 1
@@ -83,7 +89,12 @@ def _learn_noise(m, d):
         left = (short_step(m, i, d.fit_q[last, i] - d.fit_q[c, i])
                 + v * short_step(m, i, d.fit_q[c, i] - d.fit_q[b, i])
                 + w * short_step(m, i, d.fit_q[b, i] - d.fit_q[a, i]))
-        left = min(np.abs(left), JUMP_FLOOR + JUMP_FACTOR * m.fastest[i] * dt)
+        # the integrals of the velocities, twice
+        also = (dt * (d.fit_qd[last, i] + d.fit_qd[c, i])
+                + v * second * (d.fit_qd[c, i] + d.fit_qd[b, i])
+                + w * first * (d.fit_qd[b, i] + d.fit_qd[a, i]))
+        left = max(np.abs(left) - 0.5 * np.abs(also), 0.0)
+        left = min(left, JUMP_FLOOR + JUMP_FACTOR * m.fastest[i] * dt)
         d.noise_sums[i] += left * left / squares
         # rounding has a variance of 1/12 of the squared step
         found, known = np.sqrt(12.0 * d.noise_sums[i] / count), d.noise_steps[i]
@@ -181,8 +192,8 @@ def _filter(m, d, time, q):
 
 
 @inlined
-def put_position(m, d, time, q):
-    """Store positions (n,) with a stamp that advances."""
+def put_position(m, d, time, q, qd):
+    """Store positions and measured velocities (n,) with a stamp that advances."""
     last, row = d.fit_newest, (d.fit_newest + 1) % MOST
     if d.fit_count > 0:
         for i in range(len(q)):
@@ -192,7 +203,8 @@ def put_position(m, d, time, q):
     _filter(m, d, time, q)
     d.fit_newest, d.fit_count, d.fit_times[row] = row, min(d.fit_count + 1, MOST), time
     assign(d.fit_q[row], q)
-    if d.fit_count > 3:
+    assign(d.fit_qd[row], qd)
+    if d.fit_count > 2:
         _learn_noise(m, d)
 
 
@@ -203,7 +215,7 @@ def forget_positions(d):
 
 
 @inlined
-def _is_jump(m, d, row, last, gap):
+def is_jump(m, d, row, last, gap):
     """Whether the joints cannot have moved from one stored position to the other in `gap` [s]."""
     for i in range(d.n):
         step = short_step(m, i, d.fit_q[last, i] - d.fit_q[row, i])
@@ -233,7 +245,7 @@ def put_estimate(m, d, window):
         x = (d.fit_times[row] - d.fit_times[newest]) / WINDOW
         if gap > LONGEST_GAP or count >= LEAST and x * WINDOW < -window - 1e-9:
             break
-        if _is_jump(m, d, row, last, gap):
+        if is_jump(m, d, row, last, gap):
             out += 1
             if out > 1:
                 break

@@ -30,7 +30,7 @@ def velocity_text(names: tuple[str, ...], joint: int, kind: float, figure: float
     """Return the message for a joint whose velocities do not fit; see `velocity_check`."""
     if kind == velocity_check.JUMPED:
         return (f"the speed of '{names[joint]}' jumped by {figure:.4g}, at most {said:.4g} is "
-                'plausible, and its position did not: its velocity is estimated')
+                'plausible, and its position did not: its velocity is bounded')
     other = names[int(figure) % len(names)] if math.isfinite(figure) else 'another joint'
     ratio = f'its velocity is {figure:.3g} times the speed of its positions'
     return f"'{names[joint]}' " + {

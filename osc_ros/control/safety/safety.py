@@ -57,10 +57,10 @@ from osc_ros.control.safety.stopping import (
 )
 from osc_ros.control.safety.supervision import REACTIONS
 from osc_ros.control.safety.velocity_check import (
+    bound_velocities,
     fit_velocities,
     FITS,
     JUMPED,
-    replace_jumps,
 )
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.spatial import all_finite
@@ -188,7 +188,7 @@ def accept(m, d):
     too_fast = m.fault_watchdog[TOO_FAST]
     if d.replaced_at == d.now and too_fast >= 0:
         d.seen[too_fast] = -np.inf  # the speed was that of wrong velocities
-    joint, jump = replace_jumps(m, d, d.sample_q, d.sample_qd)
+    joint, jump = bound_velocities(m, d, d.sample_q, d.sample_qd)
     accepted = check_sample(m, d)
     if joint >= 0:
         report(d, UNFIT, joint, JUMPED, jump, JUMP_FACTOR * m.fastest[joint])

@@ -395,7 +395,7 @@ class Supervisor:
         """
         d = self.d
         if self.has_estimates:
-            d.velocity_kind[:], d.is_told[:], d.gain[:] = 0, 0, 0.0
+            d.velocity_kind[:], d.is_told[:], d.exceeded[:] = 0, 0, 0
             d.states_seen = d.speed_jumps = 0
             d.source = NONE  # so that the next torque fades in from the last one
             self._texts.pop(VELOCITY, None)

@@ -451,7 +451,7 @@ def test_speed_that_the_positions_contradict_is_replaced_however_often_it_comes(
     assert arm.guard.accept_state(0.0, q, qd.copy())
     qd[3] = 50.0
     taken = [arm.guard.accept_state(0.002 * k, q, qd) for k in range(1, 20)]
-    assert not any(taken[:3]) and all(taken[4:])  # an estimate needs 5 positions
+    assert not any(taken[:2]) and all(taken[3:])  # a parabola needs 3 positions
     assert not arm.guard.d.qd.any()
     moving = [arm.guard.accept_state(0.002 * k, q + 0.002 * (k - 20) * qd, qd)
               for k in range(20, 26)]
