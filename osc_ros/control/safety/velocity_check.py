@@ -121,7 +121,7 @@ def _name_kind(d, i):
     d.is_told[i], d.velocity_kind[i], d.kind_figures[i, 0] = 0, UNKNOWN, ratio
     d.kind_figures[i, 1] = d.integral[i]
     if IN_DEGREES[0] < ratio < IN_DEGREES[1]:
-        d.velocity_kind[i] = DEGREES
+        d.velocity_kind[i], d.kind_figures[i, 2] = DEGREES, 180.0 / np.pi
         return
     if qq > 0.0 and ii <= 1e-6 * qq:
         d.velocity_kind[i] = ZERO
@@ -129,7 +129,7 @@ def _name_kind(d, i):
     best = ALIKE * ii
     gain = iq / qq if qq > 0.0 else 0.0
     if (gain > 0.0 or TURNED[0] < gain < TURNED[1]) and ii - iq * gain < best:
-        d.kind_figures[i, 0] = gain
+        d.kind_figures[i, 0] = d.kind_figures[i, 2] = gain
         d.velocity_kind[i] = (DEGREES if IN_DEGREES[0] < gain < IN_DEGREES[1] else
                       SIGN if TURNED[0] < gain < TURNED[1] else SCALED)
         best = 0.5 * (ii - iq * gain)  # it has a parameter more than the following ones
@@ -188,7 +188,7 @@ def _compare(m, d, count):
                 path - d.row_path[first, i]):
             has_failed = True
             _name_kind(d, i)
-            d.kind_figures[i, 1], d.kind_figures[i, 2] = said, went
+            d.kind_figures[i, 1] = said
     return has_failed
 
 
@@ -312,10 +312,8 @@ def _earlier_slope(m, d, i, lag):
 @inlined
 def _factor(d, i):
     """Return the factor of the velocities of a joint that is due to its kind; 0: there is none."""
-    kind, factor = d.velocity_kind[i], d.kind_figures[i, 0]
-    if kind == DEGREES:
-        return 180.0 / np.pi
-    return factor if (kind == SIGN or kind == SCALED) and np.abs(factor) > SMALLEST else 0.0
+    kind, factor = d.velocity_kind[i], d.kind_figures[i, 2]
+    return factor if kind in (DEGREES, SIGN, SCALED) and np.abs(factor) > SMALLEST else 0.0
 
 
 @stage
@@ -360,6 +358,8 @@ def bound_velocities(m, d, q, qd):
             if np.abs(d.exceeded[i]) >= EXCEEDED and d.rows > LEAST_ROWS:
                 _name_kind(d, i)
                 d.exceeded[i], d.replaced_at = 0, d.now
+        elif exceeds:  # not by a factor only
+            d.kind_figures[i, 2] = 0.0
         if jumps and np.abs(qd[i] - speed) > jump:
             joint, jump = i, np.abs(qd[i] - speed)
         if exceeds or is_watched or moves and d.velocity_kind[i] != FITS and _factor(d, i) == 0.0:
