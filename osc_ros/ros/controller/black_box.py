@@ -42,32 +42,14 @@ def log_folder() -> Path:
 
 
 class BlackBox:
-    """
-    Writes the files in a thread of its own; errors appear only in `text` and in the log.
-
-    Attributes
-    ----------
-    text : str
-        Result of the last file, for the diagnostics.
-
-    Parameters
-    ----------
-    name : str
-        Name of the node; the names of the files begin with it.
-    pieces : callable
-        Returns the pieces of the journal; called in the node's thread.
-    facts : dict
-        See `Journal.facts`.
-    log : callable
-        Called with `text` after each file.
-
-    """
+    """Writes the files in a thread of its own; errors appear only in `text` and in the log."""
 
     def __init__(self, name: str, pieces: Callable[[], list[Piece]], facts: dict[str, Any],
                  log: Callable[[str], object]) -> None:
+        # the names of the files begin with this one; `pieces` is called in the node's thread
         self._name, self._pieces = name.strip('/').replace('/', '_'), pieces
-        self._facts, self._log = facts, log
-        self.text, self._cause, self._due = 'ready', '', float('inf')
+        self._facts, self._log = facts, log  # see `Journal.facts`; `log` gets each new `text`
+        self.text, self._cause, self._due = 'ready', '', float('inf')  # `text`: for diagnostics
         self._folder, self._most = log_folder() / FOLDER, 0
         self._written = dict[str, float]()  # times of the last files, by cause
         self._thread: Thread | None = None
@@ -131,12 +113,7 @@ class BlackBox:
         self._log(f'black box: {self.text}')
 
     def _remove_old(self) -> None:
-        """
-        Remove the oldest files, so that there is room for one more within the limits.
-
-        Files of other controllers that run remain; OscError if they leave no room.
-
-        """
+        """Make room for one more file; OscError if files of other controllers that run take it."""
         found = []
         for one in self._folder.iterdir() if self._folder.is_dir() else ():
             if match := PATTERN.fullmatch(one.name):

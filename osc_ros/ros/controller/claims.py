@@ -24,43 +24,28 @@ from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters.controller_parameters import ON_ACTIVATION
 
 PERIOD = 0.1  # period of the claims of a controller [s]
-SILENCE = 1.0  # time without claims after which a controller counts as ended [s]
+# Time without claims after which a controller counts as ended, even if DDS still lists it [s].
+SILENCE = 1.0
 FOUND = 0.5  # time for a new node to discover the others, with the DDS profile of the package [s]
 PATIENCE = 2.5  # longest time until it is decided which controller may be active [s]
-HEAD_START = 2.0  # longest wait for a controller that started earlier and is not ready yet [s]
+# Longest wait for a controller that started earlier and is not ready yet [s]: if two start
+# together, either may be configured first.
+HEAD_START = 2.0
 MOST = 64  # largest number of controllers whose claims are stored
+# IS_READY: waits to become active; COMING: will be ready without a request.
 ACTIVE, IS_READY, COMING, INACTIVE, ENDED = 'active', 'ready', 'coming', 'inactive', 'ended'
 
 
 @dataclass(frozen=True)
 class Claim:
-    """
-    Message of one controller to the others.
+    """Message of one controller to the others."""
 
-    Attributes
-    ----------
-    number : str
-        Random number that identifies the controller.
-    turn : str
-        Number of times that the controller has become ready, so far.
-    name : str
-        Full name of the controller's node.
-    started : int
-        Start time of the node [ns since 1970].
-    state : str
-        ACTIVE; IS_READY (waits to become active); COMING (will be ready without a request);
-        INACTIVE; or ENDED.
-    heard : tuple of str
-        `identifier` of each ready or active controller from which this one has received claims.
-
-    """
-
-    number: str
-    turn: str
-    name: str
-    started: int
-    state: str
-    heard: tuple[str, ...] = ()
+    number: str  # random number that identifies the controller
+    turn: str  # how often the controller has become ready so far
+    name: str  # full name of its node
+    started: int  # start time of the node [ns since 1970]
+    state: str  # ACTIVE, IS_READY, COMING, INACTIVE or ENDED
+    heard: tuple[str, ...] = ()  # identifiers of ready or active ones that it received
 
     @classmethod
     def of(cls, text: str) -> Claim | None:
@@ -78,69 +63,29 @@ class Claim:
 
     @property
     def identifier(self) -> str:
-        """
-        Text 'NUMBER.TURN': the controller's random number, and how often it has become ready.
-
-        Every controller that receives this claim adds this identifier to `heard` in its
-        own claims.
-
-        """
+        """Text 'NUMBER.TURN', which every receiver of this claim lists in its own `heard`."""
         return f'{self.number}.{self.turn}'
 
     def precedes(self, other: Claim) -> bool:
-        """
-        Return whether the node of this claim started before that of another claim.
-
-        Of two nodes with the same start time, the one with the smaller `number` counts as
-        earlier.
-
-        """
+        """Return whether the node of this claim started before that of the other."""
+        # of two with the same start time, the one with the smaller `number` counts as earlier
         return (self.started, self.number) < (other.started, other.number)
 
 
 class Claims:
-    """
-    Exchange of claims with the other controllers on a command topic.
+    """Exchange of claims with the other controllers on a command topic."""
 
-    A controller publishes its claim every PERIOD from a thread of its own, so that a long callback
-    of its node does not delay the claim. At most one controller is active. A ready controller
-    becomes active when all others have listed its claim in `heard`, no other controller is active,
-    and no ready controller started earlier. Two controllers cannot both become active, however
-    late their claims arrive: the message in which a controller lists another one also reports its
-    own state, so the controller that is listed last knows the state of the other one. If two
-    controllers start together, either may be configured first; therefore the one that started
-    later waits up to HEAD_START for the other one. If two controllers are active all the same,
-    because they discovered each other too late, the one that started later must stop.
-
-    A controller that sends no claims for SILENCE counts as ended, even if DDS still lists it. A
-    publisher on the command topic that never sends claims is not of this package; it counts as
-    active as long as DDS lists it.
-
-    Parameters
-    ----------
-    node : Node
-        Owner of the publisher of commands.
-    topic : str
-        Topic of the commands.
-    started : int
-        Start time of the node [ns since 1970].
-    is_active : callable
-        Returns whether this controller sends commands; any thread may call it.
-    is_coming : bool
-        Whether this controller will be ready without a request.
-    on_stronger : callable
-        Called in the node's thread, while this controller is active, with the names of active
-        controllers that started earlier.
-
-    Attributes
-    ----------
-    accepts_others : bool
-        Whether this controller may be active at the same time as others.
-
-    """
+    # A ready controller becomes active when all others have listed its claim in `heard`, no other
+    # is active, and no ready one started earlier. Two cannot both become active, however late
+    # their claims arrive: the message that lists another controller also reports its own state, so
+    # the controller that is listed last knows the state of the other. If two are active all the
+    # same, because they discovered each other too late, the one that started later must stop.
 
     def __init__(self, node: Node, topic: str, started: int, is_active: Callable[[], bool],
                  is_coming: bool, on_stronger: Callable[[str], None]) -> None:
+        # Any thread may call `is_active`. `on_stronger` is called in the node's thread, while this
+        # controller is active, with the names of active controllers that started earlier. With
+        # `accepts_others` this controller may be active at the same time as others.
         self._node, self._topic, self._is_active = node, topic, is_active
         self._is_coming, self._on_stronger, self.accepts_others = is_coming, on_stronger, False
         self._own = Claim(uuid4().hex, '0', node.get_fully_qualified_name(), started, INACTIVE)
@@ -157,6 +102,7 @@ class Claims:
         self._timer = node.create_timer(PERIOD, self._yield,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._is_closed = Event()
+        # so that a long callback of the node does not delay the claims
         self._thread = Thread(target=self._spin, name='claims', daemon=True)
         self._thread.start()
 
@@ -202,13 +148,7 @@ class Claims:
                 self._say(ENDED)
 
     def _store_claim(self, text: str, now: float) -> bool:
-        """
-        Store a claim; return whether it is the first claim of its controller in a ready state.
-
-        Each time that a controller becomes ready again, its next claim counts as such a
-        first claim.
-
-        """
+        """Store a claim; return whether it is the first one since its controller became ready."""
         claim = Claim.of(text)
         if claim is None or claim.number == self._own.number:
             return False
@@ -229,6 +169,7 @@ class Claims:
 
     def _foreign(self) -> tuple[str, ...]:
         """Return the sorted names of publishers of commands that send no claims."""
+        # they are not of this package, and count as active as long as DDS lists them
         topic, count = self._topic, self._node.count_publishers
         listed, claiming = count(topic), count(self._publisher.topic_name)
         if claiming > self._listed:
@@ -251,13 +192,8 @@ class Claims:
                 [one.name for one in claims if one.state == IS_READY and one.precedes(self._own)])
 
     def blocking_reason(self) -> str:
-        """
-        Return the reason why this controller must not become active now; empty if it may.
-
-        An empty result also makes this controller claim, for the next 5 PERIOD, that it is
-        active.
-
-        """
+        """Return the reason why this controller must not become active now; empty if it may."""
+        # if empty, this controller claims for the next 5 PERIOD that it is active
         with self._decision:
             active, earlier = ([], []) if self.accepts_others else self._blocking_names()
             if not active and not earlier:
@@ -281,12 +217,8 @@ class Claims:
             raise InputError(text)
 
     def be_ready(self) -> bool:
-        """
-        Claim that this controller is ready; return whether `blocking_reason` is reliable.
-
-        Call this repeatedly: after 5 PERIOD without a call this controller is no longer ready.
-
-        """
+        """Claim that this controller is ready; return whether `blocking_reason` is reliable."""
+        # the claim ends 5 PERIOD after the last call
         now = perf_counter()
         with self._decision:
             if now > self._ready_until:

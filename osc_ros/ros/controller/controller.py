@@ -84,17 +84,12 @@ def law_in_loop(found: dict[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
 
 
 class Controller(ManagedNode):
-    """
-    Lifecycle node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
+    """Lifecycle node around one `Law` and the `Supervisor` that watches it."""
 
-    A `Loop` in a thread of its own sends one command for each joint state: when the state arrives,
-    or on a timer. An active node always sends commands: if a watchdog acts, for example because
-    the state is too old or a torque is invalid, the supervisor computes the commands. After
-    `deactivate` the loop sends commands until the arm is at rest. All other work runs in the
-    thread that spins this node. This thread does slow work first, and interrupts the loop only to
-    pass the result to the loop.
-
-    """
+    # A `Loop` in a thread of its own sends one command for each joint state: when it arrives, or
+    # on a timer. An active node always sends commands: if a watchdog acts, the supervisor computes
+    # them; after `deactivate` they go on until the arm is at rest. All other work runs in the
+    # thread that spins the node: slow work first, then it interrupts the loop to pass the result.
 
     _build = staticmethod(law_in_loop)
 

@@ -46,28 +46,14 @@ OLDEST = 1.0  # largest plausible median age of states [s]
 
 
 class Diagnosis:
-    """
-    Publishers of a configured controller, except those of the commands and the goals.
-
-    For the arguments see `osc_ros.ros.controller.targets.Targets`.
-
-    Attributes
-    ----------
-    finding : str
-        Result of the start-up check.
-    more : list of (str, object)
-        Further keys and values of the diagnostics.
-    inputs : callable
-        Returns keys and values of the diagnostics about the inputs of the controller.
-
-    """
+    """Publishers of a configured controller, except those of the commands and the goals."""
 
     def __init__(self, node: Node, loop: Loop, law: Law, goals: Goals) -> None:
         self._node, self._loop, self._law = node, loop, law
-        self._goals, self.finding = goals, ''
+        self._goals, self.finding = goals, ''  # `finding`: result of the start-up check
         self._error = np.zeros(6)  # from the link to its set-point, at the last report
-        self.more: list[tuple[str, object]] = []
-        self.inputs: Callable[[], Iterable[tuple[str, object]]] = tuple
+        self.more: list[tuple[str, object]] = []  # further keys and values of the diagnostics
+        self.inputs: Callable[[], Iterable[tuple[str, object]]] = tuple  # those about inputs
         self._publishers: list[Any] = []
         self._display = Display(node, loop, law)
 
@@ -97,14 +83,10 @@ class Diagnosis:
 
     def publish_tick(self, stamp: Stamp, pose: Array, error: Array, F: Array,
                      external: Report | None, twist: Array) -> None:
-        """
-        Publish the results of the loop for one joint state, on topics with subscribers.
-
-        `pose` (4, 4) is the pose of the first task's link, `error` (6,) the error from
-        this link to its set-point, `F` (6,) the force of the task, and `twist` (6,) that of the
-        link; the last three are [angular; linear] in the base frame.
-
-        """
+        """Publish the results of the loop for one joint state, on topics with subscribers."""
+        # `pose` (4, 4) of the first task's link; `error` (6,) from this link to its set-point,
+        # force `F` (6,) of the task and `twist` (6,) of the link, all [angular; linear] in the
+        # base frame
         if not self._publishers:
             return
         self._error = error
@@ -150,12 +132,7 @@ class Diagnosis:
                                else None)
 
     def _publish_command(self, stamp: Stamp | None, time: float, tau: Array) -> None:
-        """
-        Publish a command (n,) with the stamp of its joint state.
-
-        If there is no joint state, the stamp is `time` [s].
-
-        """
+        """Publish a command (n,) with the stamp of its joint state; without one, at `time` [s]."""
         if self._publishers:
             self._commands.publish(self._stamped.fill(tau, stamp, time))
 
@@ -267,12 +244,7 @@ class Diagnosis:
 
 
 def state_delay(timing: Timing) -> float:
-    """
-    Return the median time from the stamp of a state to its arrival [s].
-
-    It is 0 if the stamps are from another clock: in simulated time, or if the median is negative
-    or above OLDEST.
-
-    """
+    """Return the median time from the stamp of a state to its arrival [s]; 0 if implausible."""
     age = timing.ages.percentile(50)[0]
+    # negative or above OLDEST: the stamps are from another clock, as in simulated time
     return age if 0.0 <= age <= OLDEST else 0.0

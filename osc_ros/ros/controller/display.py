@@ -30,17 +30,10 @@ EARLY = 0.1  # fraction of its period by which a marker message may come early
 
 
 class Display:
-    """
-    Publishes markers from the reports of the loop, and transforms on a timer.
-
-    It computes in the thread of the node, and uses only the reports of the loop and the newest
-    positions, which it reads without a lock. The node has the parameters of
-    `osc_ros.ros.parameters.display_parameters`; for `law` see
-    `osc_ros.ros.controller.targets.Targets`.
-
-    """
+    """Publishes markers from the reports of the loop, and transforms on a timer."""
 
     def __init__(self, node: Node, loop: Any, law: Law) -> None:
+        # in the node's thread; reads the newest positions of the loop without a lock
         self._node, self._loop, self._law = node, loop, law
         self._publisher: Any = None
         self._messages: markers.MarkerMessages | None = None

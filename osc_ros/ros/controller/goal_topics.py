@@ -31,13 +31,7 @@ def task_prefixes(law: Law) -> dict[str, str]:
 
 
 class Goals:
-    """
-    Publishes `~/goal_error` and `~/goal_reached` for the tip, `~/NAME/…` for each further task.
-
-    All methods run in the thread that spins the node. For the arguments see
-    `osc_ros.ros.controller.targets.Targets`.
-
-    """
+    """Publishes ~/goal_error and ~/goal_reached of the tip, ~/NAME/… of each further task."""
 
     def __init__(self, node: Node, loop: Loop, law: Law) -> None:
         self._node, self._loop, self._base = node, loop, law.robot.base
@@ -72,12 +66,8 @@ class Goals:
         return self._arrivals[task].state == REACHED
 
     def is_away(self, error: Array) -> bool:
-        """
-        Whether the link of the first task is not at its goal or, without one, at its set-point.
-
-        `error` (6,) is that from the link to its set-point, [angular; linear].
-
-        """
+        """Whether the first task's link is not at its goal or, without one, at its set-point."""
+        # `error` (6,) from the link to its set-point, [angular; linear]
         first = next(iter(self._arrivals.values()))
         left = first.angle, first.distance
         if first.state == NO_GOAL:

@@ -44,31 +44,14 @@ class Tolerances(NamedTuple):
 
 
 class JointTargets:
-    """
-    Topics `~/target_joint` and `~/joint_trajectory`, and the action `~/follow_joint_trajectory`.
-
-    A command changes the parameter `mode` to 'joints'; a command of the tip changes it back.
-    Joints that a message does not name hold their positions. Without control_msgs there is no
-    action. All methods run in the thread that spins the node.
-
-    Parameters
-    ----------
-    node : Node
-    loop : osc_ros.ros.dds.ros_loop.Loop
-    law : Law
-        See `Targets`.
-    lead : callable
-        Lets the joints lead; raises InputError if the node refuses.
-    answer : callable
-        Called with the topic, the stamp of the message, the reason of a refusal or None, and a
-        warning.
-
-    """
+    """Topics ~/target_joint and ~/joint_trajectory, and the action ~/follow_joint_trajectory."""
 
     def __init__(self, node: Node, loop: Any, law: Law, lead: Callable[[], None],
                  answer: Callable[[str, Any, InputError | None, str], None]) -> None:
         self._node, self._loop, self._law = node, loop, law
         self._names = law.robot.joint_names
+        # `lead` sets the parameter `mode` to 'joints', or raises InputError. `answer` gets the
+        # topic, the stamp of the message, the reason of a refusal or None, and a warning.
         self._lead, self._answer = lead, answer
         self.subscriptions = [
             node.create_subscription(JointState, '~/target_joint', self._on_goal, 10),
@@ -129,7 +112,7 @@ class JointTargets:
             raise InputError('the controller is not active')
 
     def _columns(self, names: Sequence[str], what: str, rows: Sequence[Sequence[float]]) -> Array:
-        """Return rows (m, n) in the order of the joints, NaN for joints without a column."""
+        """Return rows (m, n) in the order of the joints; NaN: no column, the joint holds."""
         if not names or len(set(names)) < len(names):
             raise InputError(f"joints {', '.join(names) or '(none)'}: give one or more "
                              'names, each once')

@@ -24,12 +24,7 @@ class TooEarlyError(InputError):
 
 
 class ManagedNode(LifecycleNode):  # type: ignore[misc]
-    """
-    A lifecycle node whose transitions are functions that may raise.
-
-    For the arguments see `rclpy.node.Node`.
-
-    """
+    """A lifecycle node whose transitions are functions that may raise."""
 
     def __init__(self, name: str, **arguments: Any) -> None:
         super().__init__(name, **arguments)

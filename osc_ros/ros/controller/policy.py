@@ -38,15 +38,10 @@ NEW = 1.0  # longest time after a chunk's end in which the next one counts as la
 
 
 class PolicyInput:
-    """
-    Plans and commands the motions of tasks from chunks and streams of poses.
-
-    `frame_pose` returns the pose (4, 4) of a frame in the base frame, at the newest joint state.
-    For the other arguments see `osc_ros.ros.controller.targets.Targets`.
-
-    """
+    """Plans and commands the motions of tasks from chunks and streams of poses."""
 
     def __init__(self, loop: Loop, law: Law, frame_pose: Callable[[str], Array]) -> None:
+        # `frame_pose` returns the pose (4, 4) of a frame in the base frame, at the newest state
         self._loop, self._law, self._frame_pose = loop, law, frame_pose
         self._first = next(iter(law.levels))
         self._trail = Trail()  # past poses of the first task's link
@@ -91,12 +86,7 @@ class PolicyInput:
             yield KEY + reason.name, reason
 
     def chunk(self, task: str, data: bytes) -> tuple[Array, Array, float]:
-        """
-        Return times (m,), poses (m, 4, 4) and time of the observation of a serialized chunk.
-
-        For errors see `messages.chunk` and `start_of`.
-
-        """
+        """Return times (m,) [s], poses (m, 4, 4) and time of the observation [s] of a chunk."""
         now = self._loop.time
         found = messages.chunk(data, now, self._pose_at_observation(task))
         start_of(max(float(found[0][0]), now), now)
@@ -104,18 +94,7 @@ class PolicyInput:
 
     def follow_chunk(self, task: str, times: Array, poses: Array, observed_at: float
                      ) -> tuple[Entry, float]:
-        """
-        Command a chunk; return its entry and its lateness [s].
-
-        The entry is the motion from the present set-point into the chunk. A chunk is late if the
-        set-point has begun to slow down at the end of the previous chunk.
-
-        Raises
-        ------
-        InputError
-            See `chunk_entry` and `Law.follow`.
-
-        """
+        """Command a chunk, or raise InputError; return the motion into it and its lateness [s]."""
         start = self._loop.time + LEAD
         present = self._loop.read(requests.predicted_target, task, start)
         try:
@@ -130,6 +109,7 @@ class PolicyInput:
         self._loop.request(requests.follow, entry.path, start, task)
         self.forget_stream(task)
         end = self._ends.get(task, -np.inf)
+        # late: the set-point has begun to slow down at the end of the previous chunk
         late = start - (end - self._joining.slow_down)
         late = late if late > 0.0 and start < end + NEW else 0.0
         self._ends[task] = float(entry.path.times[-1])
@@ -138,14 +118,7 @@ class PolicyInput:
         return entry, late
 
     def follow_stream(self, task: str, pose: Array, stamp: float) -> bool:
-        """
-        Follow a pose (4, 4) of a stream; return False if the caller must make it a single goal.
-
-        It returns False if target.stream is 'stop', if the pose is the first of a stream,
-        if its stamp [s] is in the future, or if the motion through the poses exceeds the
-        limits or leaves the workspace box.
-
-        """
+        """Follow a pose (4, 4) with a stamp [s]; False: the caller must make it a single goal."""
         now = self._loop.time
         if self._following.mode == 'stop' or stamp > now:
             self.forget_stream(task)
@@ -154,13 +127,13 @@ class PolicyInput:
             task, Stream(self._following))
         speed = 0.01 * self._loop.read(requests.speed_override)
         if not stream.add(stamp or now, limits.inside(pose), stamp > 0.0) or not speed:
-            return False
+            return False  # also for the first pose of a stream
         start = now + LEAD
         present = self._loop.read(requests.predicted_target, task, start)
         found = stream.continuation(present, start, limits, speed)
         try:
             self._loop.request(requests.follow, found.path, start, task)
-        except InputError:
+        except InputError:  # the motion exceeds the limits or leaves the workspace box
             return False
         self._loop.request(requests.follow, found.hold, found.missing_at, task)
         return True
@@ -170,12 +143,7 @@ class PolicyInput:
         return next(task for task in self._law.settings.tasks if task.name == name)
 
     def _pose_at_observation(self, task: str) -> Callable[[str, float], Array]:
-        """
-        Return a function that returns the pose of a frame at a time [s].
-
-        Past poses are known only for the tip; other frames have their present pose.
-
-        """
+        """Return a function for the pose of a frame at a time [s]; the past only of the tip's."""
         own = self._law.settings.tasks[0].link or self._law.robot.tip
 
         def found(frame: str, time: float) -> Array:

@@ -29,13 +29,7 @@ JOURNAL_QOS = QoSProfile(depth=200, reliability=ReliabilityPolicy.RELIABLE)
 
 
 class Records:
-    """
-    Recordings of a configured controller.
-
-    All methods run in the thread that spins the node, and only request short copies from the loop.
-    `values` are all parameters, `names` the joints of the robot (n).
-
-    """
+    """Recordings of a configured controller; all methods run in the node's thread."""
 
     def __init__(self, node: Node, loop: Any, values: Mapping[str, Any], urdf: str,
                  names: tuple[str, ...]) -> None:

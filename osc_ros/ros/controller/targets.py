@@ -79,35 +79,14 @@ class Accepted(NamedTuple):
 
 
 class Targets:
-    """
-    Command topics and services of a configured controller.
+    """Command topics and services of a configured controller."""
 
-    Every callback runs in the thread that spins the node; it plans the command, and requests the
-    loop to execute it. A refused message is logged with the reason and changes nothing.
-    `~/answers` has the result of each command, and a second one for a goal that is dropped. The
-    parameters of the node store the payload.
-
-    Attributes
-    ----------
-    policy : PolicyInput
-        Plans chunks and streams of poses.
-    joints : JointTargets
-        Commands of the joints.
-    obstacles : ObstacleTopic
-
-    Parameters
-    ----------
-    node : Node
-    loop : Loop
-    law : Law
-        Law with the robot and the settings of the loop's law, which may be in another process.
-    frames : Frames
-    goals : Goals
-        Publishes when the goal of a motion is reached.
-
-    """
+    # Each callback runs in the thread that spins the node, plans the command, and requests the
+    # loop to execute it. A refused message is logged with the reason and changes nothing.
+    # ~/answers has the result of each command, and a second one for a goal that is dropped.
 
     def __init__(self, node: Node, loop: Loop, law: Law, frames: Frames, goals: Goals) -> None:
+        # the loop's law may be in another process; this one has its robot and settings
         self._node, self._loop, self._law = node, loop, law
         self._frames, self._goals, self._told = frames, goals, dict[str, float]()
         self.policy = PolicyInput(loop, law, self._frame_pose)
@@ -245,13 +224,9 @@ class Targets:
             *(one for one in own if now < one.start < start), goal]
 
     def answer_dropped(self, text: str, task: str = '', start: float | None = None) -> None:
-        """
-        Answer accepted goals a second time, because they will not be reached.
-
-        These are the goal of `task` that begins at `start`; or, without `start`, the goals of
-        `task`, or of all tasks, that are not reached.
-
-        """
+        """Answer accepted goals a second time, because they will not be reached."""
+        # the goal of `task` that begins at `start`; without `start`, the goals of `task` ('': of
+        # all tasks) that are not reached
         now, kept = self._loop.time, []
         in_progress = {one.task: one for one in self._accepted if one.start <= now}
         for one in self._accepted:
@@ -323,13 +298,8 @@ class Targets:
         self._follow(task, topic, messages.time_of(cdr.stamp(data)), read)
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
-        """
-        Return the path through poses (m, 4, 4) at times (m,).
-
-        If the set-point is at the first pose at the first time, the path begins with the
-        twist of the set-point.
-
-        """
+        """Return the path through poses (m, 4, 4) at times (m,) [s]."""
+        # it begins with the twist of the set-point, if that is at the first pose at the first time
         present = self._present(task, float(times[0])) if len(times) else None
         path = path_through(times, poses, self.policy.task(task).limits, present)
         self._log_delay(topic, float(times[-1]), path)
@@ -356,19 +326,14 @@ class Targets:
 
     def _follow(self, task: str, topic: str, sent: Time,
                 read: Callable[[], Callable[[], Command] | None]) -> None:
-        """
-        Call `read`, command the motion that its result returns, and answer; log a refusal.
-
-        `sent` is the stamp of the message. `read` returns None if there is nothing to command.
-
-        """
+        """Command the motion that the result of `read` returns, and answer; log a refusal."""
         if not self._active:
             self._ignore(topic, sent)
             return
         self._text = self._report = ''
         try:
             self._require_goal(task, topic)
-            if (command := read()) is None:
+            if (command := read()) is None:  # nothing to command
                 self._answer(topic, sent, DiagnosticStatus.OK, '')
                 return
             if self._law.settings.free is None:
