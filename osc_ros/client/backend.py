@@ -117,12 +117,7 @@ class ArmState:
 
 
 class SharedBackend:
-    """
-    A backend for several threads of the process that has made it: one command at a time.
-
-    It has the methods of the backend, and remembers which thread commanded the newest motion.
-
-    """
+    """A backend for several threads: one command at a time; remembers whose motion is newest."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend, self._process = backend, os.getpid()

@@ -22,16 +22,10 @@ from osc_ros.ros.messages import messages
 
 
 class GripperTopics:
-    """
-    Client of the topics of `osc_ros.ros.gripper_commands.GripperTopics`.
-
-    Another thread spins the node. The names of the topics begin with `prefix`. Each message
-    notifies the condition `news`.
-
-    """
+    """Client of `osc_ros.ros.gripper_commands.GripperTopics`; another thread spins the node."""
 
     def __init__(self, node: Any, prefix: str, news: Condition) -> None:
-        self._prefix, self._news = prefix, news
+        self._prefix, self._news = prefix, news  # each message notifies news
         self._state: JointState | None = None
         self._number, self._since = 0, -1.0
         self._commands = node.create_publisher(Float64MultiArray, f'{prefix}/command', 10)

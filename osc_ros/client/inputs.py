@@ -28,14 +28,9 @@ SHORTEST = 1e-4  # shortest way on which a speed counts [m]
 
 
 def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
-    """
-    Convert a pose in one of the forms that `osc_ros.Arm` accepts to (4, 4); else InputError.
-
-    A position (3,) gets the orientation of the pose of `state`.
-
-    """
+    """Convert a pose in one of the forms that `osc_ros.Arm` accepts to (4, 4); else InputError."""
     given = floats(pose)
-    if given.shape == (3,):
+    if given.shape == (3,):  # a position; the orientation stays
         T = state.pose.copy()
         T[:3, 3] = finite_array('pose', given, (3,))
         return T
@@ -49,12 +44,8 @@ def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
 
 
 def goal_poses(poses: ArrayLike, state: ArmState) -> Array:
-    """
-    Convert the poses of a chunk to (m, 4, 4), see `goal_pose`; InputError if there is none.
-
-    A single pose is given twice, as a chunk that stays there.
-
-    """
+    """Convert the poses of a chunk to (m, 4, 4), see `goal_pose`; InputError if there is none."""
+    # A single pose is returned twice, as a chunk that stays there.
     given = floats(poses)
     if given.shape in ((4, 4), (7,), (3,)):
         given = given[None]
@@ -88,12 +79,8 @@ def chunk_times(dt: float, count: int) -> Array:
 
 
 def way_time(start: Array, goal: Array, speed: float, fastest: float) -> float | None:
-    """
-    Return the time [s] for the way between poses (4, 4) at a speed [m/s]; None if too short.
-
-    InputError if the speed is far above that of the set-point, `fastest`.
-
-    """
+    """Return the time [s] for the way between poses (4, 4) at a speed [m/s]; None if too short."""
+    # InputError if the speed is far above that of the set-point, `fastest` [m/s].
     way, speed = float(np.linalg.norm(goal[:3, 3] - start[:3, 3])), positive('speed', speed, 'm/s')
     require_unit('speed', speed, fastest, 'm/s')
     return None if way < SHORTEST else min(way / speed, LONGEST)

@@ -60,31 +60,15 @@ LOGGER = logging.getLogger('osc_ros')
 
 
 class LawBackend(ABC):
-    """
-    A backend that sends requests to a control loop.
+    """Sends requests to a control loop; a command returns when the loop has accepted it."""
 
-    A command returns when the loop has accepted it, and raises InputError with the reason if the
-    loop refuses it. If a command has to be changed, it warns by InputWarning. Poses are (4, 4) in
-    the base frame.
+    # If the loop refuses a command, this raises InputError with the reason; if a command has to be
+    # changed, it warns by InputWarning. Poses are (4, 4) in the base frame.
 
-    Attributes
-    ----------
-    joint_names : tuple of str
-
-    Parameters
-    ----------
-    law : Law
-        Has the settings in force.
-    loop : LoopProcess or LockstepEngine
-    guard : Supervision
-        Settings of the watchdogs.
-
-    """
-
-    _loop: Any
+    _loop: Any  # LoopProcess or LockstepEngine
 
     def __init__(self, law: Law, loop: Any, guard: Supervision) -> None:
-        self._law, self._loop, self._guard = law, loop, guard
+        self._law, self._loop, self._guard = law, loop, guard  # law has the settings in force
         self._original = law.settings
         self.joint_names: tuple[str, ...] = law.robot.joint_names
         self._is_open, self._news = True, Condition()
@@ -352,13 +336,8 @@ class LawBackend(ABC):
             self._law.settings, gains=self._original.tasks[0].gains if spring is None else spring))
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
-        """
-        Set the payload at the tip: mass [kg], centre of mass [m], inertia about this centre.
-
-        The centre of mass (3,) is in the frame of the tip, the inertia (3, 3) in its axes
-        [kg m²].
-
-        """
+        """Set the payload at the tip: mass [kg], centre of mass [m], inertia [kg m²]."""
+        # In the frame of the tip: the centre (3,), and the inertia (3, 3) about it.
         self._use(robot=self._law.robot.without_payload().with_payload(
             mass, center_of_mass, inertia))
 
@@ -386,13 +365,9 @@ class LawBackend(ABC):
         return {**self._law.obstacles, **{name: one for name, (one, _) in self._things.items()}}
 
     def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
-        """
-        Add or move the named obstacles, and remove those that are None; all of them or none.
-
-        An obstacle that names a link is held by this link, until it is set again without a link.
-        For errors see `changed_obstacles`, `thing_shapes` and `with_attached`.
-
-        """
+        """Add or move the named obstacles, remove those that are None; all of them or none."""
+        # An obstacle that names a link is held by this link, until it is set again without a link.
+        # For errors see `changed_obstacles`, `thing_shapes` and `with_attached`.
         changed_obstacles(self.obstacles, changes)
         law, before = self._law, self._things
         things = {name: one for name, one in before.items() if name not in changes} | {
@@ -418,13 +393,7 @@ class LawBackend(ABC):
         self._request(requests.set_obstacles, changes, False, True, delay)
 
     def move_gripper(self, command: list[float]) -> None:
-        """
-        Move the gripper to a width, with a largest force and a speed.
-
-        `command` has these numbers in this order; the gripper uses its default for a
-        number that is missing or NaN.
-
-        """
+        """Move the gripper: width [m], largest force [N], speed [m/s]; NaN or missing: default."""
         self._request(HardwareEngine.move_gripper, command)
 
     def gripper_state(self) -> GripperState:
@@ -456,17 +425,8 @@ class LawBackend(ABC):
             return reasons(self.robot, self._first, status.figures, self._goal)
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
-        """
-        Wait until a condition holds; return False after the time-out [s] on the arm's clock.
-
-        Raises
-        ------
-        ArmError
-            The controller has stopped the arm.
-        ArmTimeoutError
-            No states come any more.
-
-        """
+        """Wait until a condition holds; return False after the time-out [s] on the arm's clock."""
+        # ArmError if the controller has stopped the arm, ArmTimeoutError if states no longer come.
         self._require_open()
         end = self._time + timeout - ROUNDING
         while True:

@@ -52,15 +52,11 @@ SYSTEM = System()
 
 
 class RealTimeBackend(LawBackend):
-    """
-    The process of osc_arm's loop without its node; only this client commands it.
+    """The process of osc_arm's loop without its node; only this client commands it."""
 
-    A thread reads events and states from the shared memory. When the program ends normally, it
-    stops the arm and the process. If the program is killed, the loop continues to the last goal
-    and holds it. `links` are base and tip; for the other arguments and the errors see
-    `Arm.real_time`.
-
-    """
+    # A program that ends normally stops the arm and the process; if it is killed, the loop
+    # continues to the last goal and holds it. `links`: base and tip; for the rest see
+    # `Arm.real_time`.
 
     _loop: LoopProcess
 
@@ -133,7 +129,7 @@ class RealTimeBackend(LawBackend):
             given = replace(given, payload=max(given.payload, mass))
         self._plan(replace(self._law.settings, disturbance=given))
 
-    # the thread
+    # the thread, which reads events and states from the shared memory
 
     def _spin(self) -> None:
         while self._is_open:
@@ -286,14 +282,9 @@ class RealTimeBackend(LawBackend):
 
 def _checked(hardware: str, robot: str | os.PathLike[str], law: Law, values: Mapping[str, Any]
              ) -> dict[str, Any]:
-    """
-    Return the values of all settings of a kind of arm: the given values, or defaults.
-
-    For 'mujoco', a shipped robot starts by default at its home and has its gripper; another
-    robot starts by default at joint positions far from limits and singularities. Raises
-    InputError for an unknown setting or a value that is not accepted.
-
-    """
+    """Return the values of all settings of a kind of arm: the given values, or defaults."""
+    # With 'mujoco', a shipped robot starts by default at its home and has its gripper; another one
+    # starts far from limits and singularities. InputError for an unknown setting or a wrong value.
     known = {setting.name: setting for setting in hardware_class(hardware).settings}
     for name in values:
         if name not in known:

@@ -42,13 +42,9 @@ SHIPPED = {
 
 def model_of(robot: str | os.PathLike[str], base: str, tip: str
              ) -> tuple[str | os.PathLike[str], Robot]:
-    """
-    Return the URDF and the model of a robot that comes with osc_ros, or of another URDF.
-
-    For the parameters see `Arm.simulated`. InputError is raised if another URDF has no `base` or
-    `tip`, ModelError for an unknown robot or an invalid URDF.
-
-    """
+    """Return the URDF and the model of a robot that comes with osc_ros, or of another URDF."""
+    # See `Arm.simulated`. InputError if another URDF has no `base` or `tip`, ModelError for an
+    # unknown robot or an invalid URDF.
     urdf: str | os.PathLike[str] = robot
     if isinstance(robot, str) and '<' not in robot and urdf_path(robot) is None:
         urdf = shipped_urdf(robot)
@@ -62,13 +58,8 @@ def model_of(robot: str | os.PathLike[str], base: str, tip: str
 
 def clearance_of(robot: str | os.PathLike[str], given: Clearance | float | bool
                  ) -> Clearance | None:
-    """
-    Return the clearance for the option `clearance` of `Arm.simulated`, and its robot.
-
-    A number is the margin [m]. InputError is raised for True or a number if there are no shapes
-    of this robot.
-
-    """
+    """Return the clearance for the option `clearance` of `Arm.simulated`, and its robot."""
+    # A number is the margin [m]. InputError for True or a number if this robot has no shapes.
     if given is True:
         return Clearance.of(shape_model(str(robot)))
     if isinstance(given, (int, float)) and given:

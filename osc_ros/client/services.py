@@ -38,15 +38,10 @@ KINDS = {'hold': Trigger, 'release': Trigger, 'recover': Trigger, 'free_drive': 
 
 
 class AnswerTopic:
-    """
-    Subscription of the answers to commands on a topic.
-
-    Another thread spins the node. Each answer notifies the condition `news`.
-
-    """
+    """Subscription of the answers to commands on a topic; another thread spins the node."""
 
     def __init__(self, node: Node, topic: str, news: Condition) -> None:
-        self._news = news
+        self._news = news  # notified by each answer
         self._answers: list[DiagnosticStatus] = []
         self._subscription = node.create_subscription(
             DiagnosticStatus, topic, self._on_answer, 100)
@@ -69,14 +64,9 @@ class AnswerTopic:
 
     def to(self, publish: Callable[[], None], key: str, label: str, command: str = '',
            timeout: float = ANSWERED) -> tuple[DiagnosticStatus, float] | None:
-        """
-        Publish a command, and wait for the answer; return the answer and its time [s].
-
-        The answer is the first message in which `key` has the value `label` and, unless
-        `command` is empty, whose name is `command`. Returns None if no answer comes within the
-        time-out [s].
-
-        """
+        """Publish a command, and wait for the answer; return the answer and its time [s]."""
+        # The answer is the first message in which `key` has the value `label` and whose name is
+        # `command`, unless this is empty. None if it does not come within the time-out [s].
         with self._news:
             self._answers = []
             publish()
@@ -91,17 +81,13 @@ class AnswerTopic:
 
 
 class Services:
-    """
-    Clients of the services of a controller (`name`, with its namespace), which wait for answers.
+    """Clients of the services of a controller (`name`, with namespace), which wait for answers."""
 
-    Another thread spins the node; each message notifies the condition `news`. Every method
-    raises ArmTimeoutError if no answer comes. If the controller refuses the request, the
-    method raises ArmError or InputError with the controller's reason.
-
-    """
+    # Another thread spins the node. Every method raises ArmTimeoutError if no answer comes, and
+    # ArmError or InputError, with the reason, if the controller refuses the request.
 
     def __init__(self, node: Node, name: str, news: Condition) -> None:
-        self._name, self._news, self._label = name, news, 'unknown'
+        self._name, self._news, self._label = name, news, 'unknown'  # each message notifies news
         self._clients = {service: node.create_client(kind, f'{name}/{service}')
                          for service, kind in KINDS.items()}
 
@@ -165,12 +151,7 @@ class Services:
             raise InputError(result.reason)
 
     def recover(self) -> str:
-        """
-        Release latched watchdogs, or clear an error of the arm and activate the controller.
-
-        Returns a text on the action.
-
-        """
+        """Release latched watchdogs, or clear an error and activate; return a text on this."""
         label = self.lifecycle()
         if label == 'busy':
             raise ArmTimeoutError(f'{self.advice()}; {START}')

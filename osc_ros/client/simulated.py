@@ -52,17 +52,9 @@ class LoopSimulation(Simulation):
 
 
 class SimulatedBackend(LawBackend):
-    """
-    A control loop and MuJoCo in this process; simulated time advances only in `wait`.
+    """A control loop and MuJoCo in this process; simulated time advances only in `wait`."""
 
-    The watchdogs of this loop have no reactions. For the methods see `LawBackend`, for the
-    parameters and errors `Arm.simulated`.
-
-    Attributes
-    ----------
-    arm : LoopSimulation
-
-    """
+    # The watchdogs of this loop have no reactions. For parameters and errors see `Arm.simulated`.
 
     def __init__(self, robot: str | os.PathLike[str], base: str, tip: str,
                  q: ArrayLike | None = None, settings: Settings | None = None,

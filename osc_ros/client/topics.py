@@ -71,15 +71,10 @@ _nodes: list[Node] = []  # the last node keeps the DDS participant of all client
 
 
 def shared_context() -> Context:
-    """
-    Return the context of rclpy of all clients; its participant lasts until the process ends.
-
-    If a process destroys its DDS participant and creates another one, both have the same GUID.
-    A Fast DDS peer that has not noticed the end of the first participant takes both for the
-    same participant, and does not send its list of topics and services again. Therefore a
-    hidden node (its name begins with '_') keeps the participant while clients come and go.
-
-    """
+    """Return the context of rclpy of all clients; its participant lasts until the process ends."""
+    # A new participant has the GUID of the old one: a Fast DDS peer that missed the end of the old
+    # one does not send its topics again. So a hidden node (its name begins with _) keeps the first
+    # one.
     with _LOCK:
         if not _nodes or not _nodes[-1].context.ok():  # a signal shuts down all contexts
             context = Context()
@@ -92,13 +87,7 @@ def shared_context() -> Context:
 
 @dataclass
 class _Newest:
-    """
-    The newest message of each topic, None before the first one.
-
-    `state_at` and `command_at` are the times at which the newest state and the newest command
-    arrived [s].
-
-    """
+    """The newest message of each topic, None before the first one."""
 
     joints: JointState | None = None
     command: JointState | None = None
@@ -110,50 +99,27 @@ class _Newest:
     reasons: tuple[Reason, ...] = ()
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict)  # of this client
     reports: int = 0  # number of diagnostics of the controller
-    state_at: float = -np.inf
-    command_at: float = -np.inf
+    state_at: float = -np.inf  # time at which the newest state arrived [s]
+    command_at: float = -np.inf  # time at which the newest command arrived [s]
 
 
 @dataclass
 class _Motion:
-    """
-    The last motion that was commanded.
+    """The last motion that was commanded."""
 
-    Attributes
-    ----------
-    goal : (4, 4) or (n,), optional
-        Pose, or positions of the joints, at the end of the motion; None for a motion without one.
-    is_changed : bool
-        Whether the controller has changed the motion, perhaps its goal.
-    since : float
-        Time in the answer to the command [s]; infinite if no motion to a goal was commanded.
-    reached_before : PoseStamped, optional
-        The newest message on `goal_reached` before the motion was commanded. Its stamp may be
-        later than `since`, because the clock may have been reset.
-    label : str
-        Stamp of the command; empty if no goal is expected to be reached.
-
-    """
-
-    goal: Array | None = None
-    is_changed: bool = False
-    since: float = np.inf
+    goal: Array | None = None  # pose (4, 4) or joint positions (n,) at its end; None: no goal
+    is_changed: bool = False  # whether the controller has changed it, perhaps its goal
+    since: float = np.inf  # time in the answer to the command [s]; infinite without a goal
+    # newest on `goal_reached` before the command; later than `since` if the clock was reset
     reached_before: PoseStamped | None = None
-    label: str = ''
+    label: str = ''  # stamp of the command; empty if no goal is expected to be reached
 
 
 class TopicBackend:
-    """
-    Client node in a thread of its own, in the context of all clients of this process.
+    """Client node in a thread of its own, in the context of all clients of this process."""
 
-    Every command is a message on a topic of doc/ros.md; the client waits for the answer on
-    `~/answers`. For the arguments and errors see `Arm.ros`.
-
-    Attributes
-    ----------
-    joint_names : tuple of str
-
-    """
+    # Every command is a message on a topic of doc/ros.md; the client waits for the answer on
+    # `~/answers`. For the arguments and errors see `Arm.ros`.
 
     def __init__(self, node: str, timeout: float, gripper: str = GRIPPER) -> None:
         self._name = full_name(node)
@@ -334,14 +300,9 @@ class TopicBackend:
 
     def _send(self, topic: str, message: Any, stamp: Any = None, goal: Array | None = None
               ) -> str:
-        """
-        Publish a command whose motion ends at `goal`; return the text of its answer.
-
-        The stamp of the command identifies its answer. Each client shifts its stamps by
-        its own short time, less than 1 µs, because two clients may send commands for the
-        same state.
-
-        """
+        """Publish a command whose motion ends at `goal`; return the text of its answer."""
+        # The stamp of a command identifies its answer. Two clients may send commands for the same
+        # state, so each client shifts its stamps by its own short time, less than 1 µs.
         self._require_open()
         message.header.stamp = self._marked(
             self._newest.joints.header.stamp if stamp is None else stamp)
@@ -426,12 +387,8 @@ class TopicBackend:
             return self._answer('obstacles', publisher, message, stamp, CHANGED)[0]
 
     def _touch(self, after: Mapping[str, Obstacle], own: Iterable[str]) -> list[str] | None:
-        """
-        Add the obstacles that the tips may touch to the parameter obstacles.touch.
-
-        Return its value without the other ones of this client; None if it is in use.
-
-        """
+        """Add the obstacles that the tips may touch to the parameter obstacles.touch."""
+        # Returns its value without the other obstacles of this client; None if it is in force.
         if not any(one.touch for one in (*self.obstacles.values(), *after.values())):
             return None
         present = self.services.parameters([TOUCH])[TOUCH]
@@ -540,12 +497,7 @@ class TopicBackend:
         self.services.set_parameters({'rotation.axes': axes[:3], 'translation.axes': axes[3:]})
 
     def set_free_drive(self, is_on: bool) -> str:
-        """
-        Switch free drive on or off; return the message of the controller.
-
-        Raises InputError if the controller refuses.
-
-        """
+        """Switch free drive; return the message of the controller. InputError if it refuses."""
         self._require_open()
         answer = self.services.call('free_drive', SetBool.Request(data=is_on), CHANGED)
         if not answer.success:
