@@ -36,22 +36,12 @@ NOTHING: Array = np.zeros(0)  # no command for `put_watch`
 
 
 class Kernels(NamedTuple):
-    """
-    The kernels of one kind of loop.
+    """The kernels of one kind of loop."""
 
-    Attributes
-    ----------
-    step, watch, sense : kernels
-        As those of `osc_ros.control.step.step`.
-    example : callable
-        Compiles the kernels, and returns a record CONTROLLER of one joint for them.
-
-    """
-
-    step: Any
+    step: Any  # `step`, `watch` and `sense`: as those of `osc_ros.control.step.step`
     watch: Any
     sense: Any
-    example: Callable[[], Any]
+    example: Callable[[], Any]  # compiles the kernels; returns a record CONTROLLER of one joint
 
     @property
     def addresses(self) -> tuple[int, int, int]:
@@ -75,14 +65,9 @@ def _put_result(d, at, code):
 
 @inlined
 def put_answer(entry, controller, at):
-    """
-    Answer the state of a record by `step`; write the results to the record; return step's code.
-
-    `entry` is the address of `osc_ros.control.step.step.step`; `at` is a record ANSWER, of which
-    `time`, `q`, `qd`, `effort` and `now` are read. The caller writes `done`, and calls
-    `put_touch` unless the code is REJECTED. `tau` is NaN if there are no torques to send.
-
-    """
+    """Answer the state of a record ANSWER by `step`, into the record; return step's code."""
+    # `entry`: address of `control.step.step.step`. Reads `time`, `q`, `qd`, `effort`, `now`; the
+    # caller writes `done`, and calls `put_touch` unless REJECTED. `tau` is NaN: nothing to send.
     d = controller.d
     d.sample_time, d.now = at.time, at.now
     assign(d.sample_q, at.q)
@@ -102,14 +87,9 @@ def put_answer(entry, controller, at):
 
 @inlined
 def put_watch(entry, controller, at, longest, command):
-    """
-    Answer without a new state by `watch`; write the results to the record.
-
-    `entry` is the address of `osc_ros.control.step.step.watch`, whose arguments the others are;
-    `at` is a record ANSWER, of which `now` is read. The caller writes `done`. Returns whether
-    there are torques to send.
-
-    """
+    """Answer without a new state by `watch`; return whether there are torques to send."""
+    # `entry`: address of `control.step.step.watch`, whose arguments the others are. Reads `now` of
+    # the record ANSWER, and writes the results there; the caller writes `done`.
     d = controller.d
     found = watch_at(entry, (controller, at.now, longest, command))
     is_forwarded = found != 0 and len(command) == at.n and not replaces_law(d)
@@ -155,14 +135,9 @@ class Answering:
 
     def answer(self, controller: Any, state: tuple[float, Array, Array, tuple[int, int], float],
                effort: Array | None, now: float) -> Array | None:
-        """
-        Return the torques (n,) for a state [N·m, N]; None if none are to be sent.
-
-        Call `finish` after sending them. `state` is (time, q, qd, stamp, arrived), see
-        `osc_ros.loop.engine.Engine.update`; `now` is the present time on the clock of the loop
-        [s].
-
-        """
+        """Return the torques (n,) for a state [N·m, N], or None; after sending, call `finish`."""
+        # `state`: time, q, qd, stamp, arrived, see `Cycle.update`; `now`: on the clock of the loop
+        # [s]
         at = self._at
         at.time, at.q[:], at.qd[:], (at.sec, at.nanosec), at.arrived = state
         at.effort[:] = np.nan if effort is None else effort
@@ -172,12 +147,8 @@ class Answering:
 
     def watch(self, controller: Any, now: float, longest: float, command: Array = NOTHING
               ) -> Array | None:
-        """
-        Return the torques (n,) to send without a new state [N·m, N]; None if there are none.
-
-        For the other arguments see `osc_ros.control.step.step.watch`.
-
-        """
+        """Return the torques (n,) to send without a new state [N·m, N], or None."""
+        # for the other arguments see `osc_ros.control.step.step.watch`
         at = self._at
         at.now = at.done = now
         has_torques = answer_unasked(self._watch, controller, at, longest, command)

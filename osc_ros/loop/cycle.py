@@ -29,32 +29,7 @@ IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 
 
 class Cycle(ABC):
-    """
-    Sends compiled answers to joint states; a subclass has the source of the torques.
-
-    Attributes
-    ----------
-    guard : Supervisor
-        Checks states and torques, and replaces the torques while a cause is active.
-    mode : str
-        IDLE, ACTIVE or ENDING.
-    asks : bool
-        Whether `plan` must be called.
-    is_last : bool
-        Whether the command that is being sent is the last one before the next activation.
-    time, stamp : float [s], Stamp
-        Time and stamp of the newest valid state; the time advances even if the stamps do not.
-    q, qd : (n,)
-        Positions and velocities of that state; empty before the first one.
-    effort : (n,), optional [N·m, N]
-        Measured torques of that state; NaN for joints without measurement.
-    rest : StartupStatistics
-        States and efforts while idle, for the start-up check.
-    journal : Journal, optional
-        Records the inputs, see `Engine.attach_journal`.
-    counts : Counts
-
-    """
+    """Sends compiled answers to joint states; a subclass has the source of the torques."""
 
     journal: Journal | None
     kernels = OF_LAW
@@ -62,11 +37,14 @@ class Cycle(ABC):
 
     def __init__(self, robot: Robot, model: Model, supervision: Supervision, period: float,
                  send: Callable[[Array, Stamp | None], None], post: Callable[..., None]) -> None:
+        # journal: see `Engine.attach_journal`; rest: states while idle, for the start-up check
         self.counts, self.journal, self.rest = Counts(period), None, StartupStatistics()
+        # is_last: the command being sent is the last one; asks: `plan` must be called
         self.mode, self.is_last, self.asks = IDLE, False, False
         self.guard = Supervisor(robot, model, supervision, self._on_change)
-        self.effort: Array | None = None
-        self.q = self.qd = np.zeros(0)
+        # of the newest valid state; its time advances even if the stamps do not [s]
+        self.effort: Array | None = None  # measured; NaN: joint without measurement [N·m, N]
+        self.q = self.qd = np.zeros(0)  # (n,); empty before the first state
         self.time, self.stamp = 0.0, (0, 0)
         self._send, self._post = send, post
         self._answering = Answering(robot.n, self.kernels)
@@ -104,22 +82,9 @@ class Cycle(ABC):
 
     def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                effort: Array | None = None) -> bool:
-        """
-        Take a state; if the engine acts, send the command for it, and then plan the targets.
-
-        Returns whether the state is plausible. If it is not, and a reaction is in force, the
-        supervisor's torque is sent.
-
-        Parameters
-        ----------
-        time, stamp : float [s], Stamp
-        q, qd : (n,)
-        arrived : float
-            Time of arrival by `perf_counter` [s].
-        effort : (n,), optional [N·m, N]
-            Measured torques.
-
-        """
+        """Take a state, send a command if the engine acts, and plan; return if it is plausible."""
+        # In a reaction, the supervisor answers an implausible state. `arrived`: by `perf_counter`
+        # [s]; `effort`: measured torques (n,) [N·m, N].
         accepted = self.respond(time, q, qd, stamp, arrived, effort)
         if self.asks:
             self.plan()

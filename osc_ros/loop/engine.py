@@ -73,46 +73,25 @@ VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
 
 
 class Engine(Cycle):
-    """
-    Computes torques from joint states by a law; a supervisor checks them.
+    """Computes torques from joint states by a law; a supervisor checks them."""
 
-    The caller passes each state to `update`, or to `respond` and later, if `asks`, calls `plan`;
-    it calls `watch` regularly. In the modes ACTIVE and ENDING, the engine passes one command for
-    each state to `send`. When the arm is at rest in mode ENDING, the engine sends the idle command
-    as the last one and changes to IDLE. After a reaction to a contact, the law holds the pose of
-    the arm. All calls come from one thread, or under one lock.
-
-    Attributes
-    ----------
-    law : Law
-    touch : ContactSense
-        Detects contacts, and learns thresholds for them.
-
-    Parameters
-    ----------
-    law : Law
-    supervision : Supervision
-    period : float
-        Expected time between states [s].
-    send : callable
-        Called with the torques (n,), base first, and the stamp of the state from which they were
-        computed, or None for torques without a state.
-    post : callable
-        Called with the name of an event and its arguments: 'report' (stamp, pose, error, F,
-        external, twist) every `report_period`, see `Law.external_report` and `Law.twist`;
-        'change' (cause, reaction, text) when the cause or the reaction changes; 'stopped' () when
-        the arm has stopped and the idle command was sent; 'learned' (thresholds, text) when
-        contact thresholds were learned, or (None, reason) if not; 'dropped' (text) when motions
-        ended before their goals, (text, task) those of a task, (text, task, start) a scheduled
-        one; 'error', 'warning', 'refusal' (text).
-
-    """
+    # The caller passes each state to `update`, or to `respond` and later, if `asks`, calls `plan`;
+    # it calls `watch` regularly; all calls come from one thread, or under one lock. In ACTIVE and
+    # ENDING, one command for each state is sent. When the arm is at rest in ENDING, the idle
+    # command is the last one, and the mode becomes IDLE. After a reaction to a contact, the law
+    # holds the pose.
 
     def __init__(self, law: Law, supervision: Supervision, period: float,
                  send: Callable[[Array, Stamp | None], None], post: Callable[..., None]) -> None:
+        # period: between states [s]; send: of the torques (n,), and of the stamp of their state or
+        # None. post: called with an event and its arguments: 'report' (stamp, pose, error, F,
+        # external, twist) every `report_period`, 'change' (cause, reaction, text), 'stopped' ()
+        # after the idle command, 'learned' (thresholds, text) or (None, reason), 'dropped' (text[,
+        # task[, start]]) for motions, those of a task, or a scheduled one, that ended before their
+        # goals, and 'error', 'warning', 'refusal' (text)
         self.law = law
         super().__init__(law.robot, law, supervision, period, send, post)
-        self.touch = ContactSense(law.robot.joint_names)
+        self.touch = ContactSense(law.robot.joint_names)  # detects contacts, learns thresholds
         self._copies = Copies()
         self._join()
         self._tables = np.array(TABLES)
@@ -180,19 +159,10 @@ class Engine(Cycle):
 
     @journaled
     def activate(self, missing: Array | None = None) -> None:
-        """
-        Hold the pose of the newest state, and send a command for every state from now on.
-
-        The compensation of unmodelled torques begins with `missing` (n,), see `Finding.missing`.
-        If `missing` is None, and the arm has not moved since the compensation ended, the
-        compensation begins with its last value.
-
-        Raises
-        ------
-        InputError
-            The supervisor has given up the arm, and it was not released.
-
-        """
+        """Hold the pose of the newest state, and send a command for every state from now on."""
+        # The compensation begins with `missing` (n,), see `Finding.missing`; if None, with its
+        # last value if the arm has not moved since it ended. InputError: the supervisor has given
+        # up the arm.
         if self.guard.runaway:
             raise InputError(self.state())
         self.counts.reset()
@@ -209,12 +179,7 @@ class Engine(Cycle):
 
     @journaled
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
-        """
-        Use a `CompiledLaw` from `Law.new_setup`, and new settings of the watchdogs.
-
-        Return whether it waits for the end of the change before.
-
-        """
+        """Use a new `CompiledLaw` and watchdogs; return whether it must wait, see `Law.waits`."""
         before, commands = self.law.setup, self.acts and self.guard.source == SOURCES[LAW]
         self.law.use_setup(setup, commands)
         self._report_tool(before)
@@ -273,15 +238,10 @@ class Engine(Cycle):
                                f'motion for {start:.3f} s is too late', name, start)
 
     def conclude(self, done: Answers, is_plain: bool) -> bool:
-        """
-        Do the remaining work of `respond` for states that compiled code has answered.
-
-        `done` and `is_plain` come from `Answers.groups`. If `is_plain` is False, `done` has one
-        state, and torques that compiled code has left to Python are computed and sent now;
-        compiled code must not answer another state meanwhile. Returns whether `done` has a
-        plausible state.
-
-        """
+        """Finish `respond` for answers of compiled code; return whether one state is plausible."""
+        # For `done`, `is_plain` see `Answers.groups`. If not plain, `done` has one state, and
+        # torques left to Python are sent now; compiled code must not answer another state
+        # meanwhile.
         if is_plain:
             if self.journal is not None:
                 self.journal.record_answers(done)
@@ -358,13 +318,9 @@ class Engine(Cycle):
 
     @journaled
     def plan(self) -> None:
-        """
-        Plan the targets, and finish a change of the settings whose blend time is over.
-
-        Compiled code must not be answering a state. No torque waits for this, see
-        `osc_ros.control.setpoint.motion`.
-
-        """
+        """Plan the targets, and finish a change of the settings whose blend time is over."""
+        # Compiled code must not be answering a state. No torque waits for this: see
+        # `osc_ros.control.setpoint.motion`.
         self.asks = False
         try:
             self.law.end_blend()
@@ -401,13 +357,7 @@ class Engine(Cycle):
         self.touch.learn(self.time + duration)
 
     def _note_touch(self, done: Answered) -> None:
-        """
-        Process the contact detection of one state.
-
-        If there is a contact, set the text of the watchdog 'contact'. While thresholds are being
-        learned, end this when its time is over, or abort it if a reaction is active.
-
-        """
+        """Set the text of the watchdog 'contact'; end, or abort, the learning of thresholds."""
         if done.touch != NOT_TOUCHED:
             self.guard.set_reason(CONTACT, self.touch.reason(done.touch, done.met))
             self._check_payload()
@@ -415,13 +365,8 @@ class Engine(Cycle):
             self._learn(self.guard.acting(done).reaction)
 
     def _check_payload(self) -> None:
-        """
-        Report PAYLOAD if a fast arm does not carry its payload.
-
-        The law then carries a weight that is missing, and the external torques are those of this
-        weight, upwards.
-
-        """
+        """Report PAYLOAD if a fast arm does not carry its payload."""
+        # the external torques are then those of the missing weight, upwards
         setup, external, limits = self.law.setup, self.law.external, self.law.settings.limits
         mass = setup.robot.payload_mass
         if not mass or external is None or (np.abs(self.qd) < FAST * limits.velocity).all():

@@ -58,39 +58,17 @@ FACTS = 'facts'  # name of the entry that changes `Journal.facts`; not a method 
 
 
 class Piece(NamedTuple):
-    """
-    A part of a journal that is read or stored at once.
+    """A part of a journal that is read or stored at once."""
 
-    Attributes
-    ----------
-    segment : int
-        Number of the segment, from 0.
-    start, first_call : int
-        Index of the first number of `numbers` in the tape of the segment; number of calls of the
-        segment before this piece.
-    before : int
-        Length of the tape of the previous segment [numbers].
-    checkpoint, facts : Checkpoint, dict
-        State of the engine, and `Journal.facts`, at the beginning of the segment; None and empty
-        except in the first piece of a segment.
-    numbers : bytes
-        The part of the tape.
-    calls : list of (str, tuple)
-        Names and arguments of the calls of kind CALL.
-    is_last : bool
-        Whether this was the end of the journal when the piece was made.
-
-    """
-
-    segment: int
-    start: int
-    first_call: int
-    before: int
-    checkpoint: Checkpoint | None
-    facts: dict[str, Any]
-    numbers: bytes
-    calls: list[tuple[str, tuple[Any, ...]]]
-    is_last: bool
+    segment: int  # number of the segment, from 0
+    start: int  # index of the first of `numbers` in the tape of the segment
+    first_call: int  # number of calls of the segment before this piece
+    before: int  # length of the tape of the previous segment [numbers]
+    checkpoint: Checkpoint | None  # at the beginning of the segment; None if not its first piece
+    facts: dict[str, Any]  # `Journal.facts` there; empty if not the first piece
+    numbers: bytes  # the part of the tape
+    calls: list[tuple[str, tuple[Any, ...]]]  # names and arguments of the calls of kind CALL
+    is_last: bool  # whether the journal ended here when the piece was made
 
     @property
     def following(self) -> tuple[int, int, int]:
@@ -105,12 +83,8 @@ class Piece(NamedTuple):
 
 
 def piece_places(data: bytes) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """
-    Return the positions of a piece and of the next piece of its segment, from its header only.
-
-    InputError if the bytes are no piece of a journal, or of another version.
-
-    """
+    """Return the positions of a piece and of the next one of its segment, from its header."""
+    # InputError: the bytes are no piece of a journal, or of another version
     if len(data) < _HEAD.size or not data.startswith(MAGIC):
         raise InputError(f'a journal that begins with {data[:4]!r} is of another version of '
                          f"osc_ros: give recordings that begin with '{MAGIC.decode()}'")
@@ -196,35 +170,18 @@ class _Segment:
 
 
 class Journal:
-    """
-    Keeps the inputs that one engine received in the last `duration` seconds, or a little more.
+    """Keeps the inputs of one engine of the last `duration` seconds, or a little more."""
 
-    All calls come from the thread of the engine, or under its lock. An error within the journal
-    ends the journal, but not the engine.
-
-    Attributes
-    ----------
-    clock : RecordedClock
-        The clock of the engine.
-    facts : dict
-        Data that a reader needs in addition: versions, robot description, parameters, order of the
-        joints; plain values and texts.
-    failure : str
-        Why the journal has ended; empty while it continues.
-
-    Parameters
-    ----------
-    duration : float [s]
-    most : int
-        Largest total size [bytes]; older segments are dropped first.
-
-    """
+    # All calls come from the thread of the engine, or under its lock. An error within the journal
+    # ends the journal, but not the engine.
 
     def __init__(self, duration: float, most: int) -> None:
+        # failure: why the journal has ended; facts: plain data for readers of the journal, such as
+        # versions, robot description, parameters, order of the joints
         self.clock, self.failure = RecordedClock(), ''
         self.facts: dict[str, Any] = {}
         self._robot: Any = None  # robot of the last setup
-        self._duration, self._most = duration, most
+        self._duration, self._most = duration, most  # [s]; [bytes]: drops the oldest segments
         self._share, self._longest = duration / SEGMENTS, most // (SEGMENTS + 1)
         self._segments: deque[_Segment] = deque()
         self._engine: Any = None
@@ -243,12 +200,7 @@ class Journal:
         self._try(self._begin_segment)
 
     def update_facts(self, facts: Mapping[str, Any]) -> None:
-        """
-        Replace or add these entries of `facts`, and record the change in the journal.
-
-        `facts` are data for a reader of the journal: versions, robot description, parameters.
-
-        """
+        """Replace or add these entries of `facts`, and record the change in the journal."""
         facts = dict(facts)
         self.clock.readings.clear()
         self.facts = {**self.facts, **facts}
@@ -290,13 +242,8 @@ class Journal:
             self.end(f'{type(error).__name__}: {error}')
 
     def record_answer(self, done: Answered, call: Callable[[], R]) -> R:
-        """
-        Record a call of `respond` or `watch` that compiled code has begun, and finish the call.
-
-        `done` is the record of the compiled part. `call` does the remaining work; its result is
-        returned.
-
-        """
+        """Finish a `respond` or `watch` by `call`, record it, and return the result."""
+        # `done` is the record of the part of the call that compiled code has made
         arguments: tuple[Any, ...] = (WATCH_PERIOD,)
         name, readings = 'watch', [done.now]
         if done.code != UNASKED:
@@ -308,14 +255,9 @@ class Journal:
 
     def record(self, name: str, arguments: tuple[Any, ...], call: Callable[[], R],
                readings: Sequence[float] = (), renews: bool = True) -> R:
-        """
-        Make a call, record it, and return its result.
-
-        `name` and `arguments` are written to the tape. `readings` are the clock readings of the
-        part of the call that compiled code has already made [s]; `renews`: whether a new segment
-        may begin after the call.
-
-        """
+        """Make a call, record it with its name and arguments, and return its result."""
+        # `readings`: clock readings that compiled code has made for it [s]; `renews`: a new
+        # segment may begin after the call
         self.is_open, has_failed = True, True
         self.clock.readings[:] = readings
         try:
@@ -426,13 +368,9 @@ class Journal:
     # reading, while the engine goes on
 
     def piece(self, at: tuple[int, int, int] | None) -> Piece | None:
-        """
-        Return the piece at a position, about PART bytes at most; None if there is no data yet.
-
-        `at` is `Piece.following` of the last piece; None: the beginning of the oldest segment.
-        Positions in dropped segments move to the oldest remaining segment.
-
-        """
+        """Return the piece, of about PART bytes at most, at a position; None if there is none."""
+        # `at`: `Piece.following` of the last piece; None or in a dropped segment: the oldest
+        # segment
         segment, start, call = at or (-1, BEGINNING, 0)
         for one in self._segments:
             if one.number < segment:

@@ -78,24 +78,15 @@ _LENGTH = Struct('<I')
 
 
 def packed(value: Any) -> bytes:
-    """
-    Return a value as bytes; an object of SHARED that occurs twice is one object after `unpacked`.
-
-    InputError if the type of a value is not accepted.
-
-    """
+    """Return a value as bytes; InputError if the type of a value is not accepted."""
+    # an object of SHARED that occurs twice is one object after `unpacked`
     parts: list[bytes] = []
     text = json.dumps(_described(value, parts, {})).encode()
     return b''.join((_LENGTH.pack(len(text)), text, *parts))
 
 
 def unpacked(data: bytes) -> Any:
-    """
-    Return the value from the bytes of `packed`.
-
-    InputError if they are not from `packed`, or from another version of osc_ros.
-
-    """
+    """Return the value from bytes of `packed`; InputError for other bytes, or another version."""
     try:
         return _Reader(data).value
     except Exception as error:  # of any kind: a class has changed, bytes are missing
@@ -104,13 +95,8 @@ def unpacked(data: bytes) -> Any:
 
 
 def _described(value: Any, parts: list[bytes], known: dict[int, int] | None) -> Any:
-    """
-    Return the JSON value that describes a value; append the numbers of its arrays to `parts`.
-
-    `known` maps the identities of SHARED objects that were described before to their numbers;
-    None: references are not allowed here.
-
-    """
+    """Return the JSON value of a value; append the numbers of its arrays to `parts`."""
+    # `known`: numbers of the SHARED objects described before, by identity; None: no references
     kind = type(value)
     if kind in _SCALARS:
         return value

@@ -38,12 +38,7 @@ Array = NDArray[np.float64]
 
 
 class Timing(NamedTuple):
-    """
-    Copies of an engine's timing statistics, see `osc_ros.loop.statistics.Counts`.
-
-    `state_age` is in s; `torque_use` is the largest of all joints.
-
-    """
+    """Copies of an engine's timing statistics, see `osc_ros.loop.statistics.Counts`."""
 
     updates: Window
     periods: Window
@@ -51,92 +46,46 @@ class Timing(NamedTuple):
     missed: int
     refused: int
     refusal: str
-    state_age: float
-    torque_use: float
+    state_age: float  # [s]
+    torque_use: float  # largest of all joints
 
 
 @dataclass(frozen=True, eq=False)
 class Status:
-    """
-    State of a law and of its supervisor.
+    """State of a law and of its supervisor."""
 
-    Attributes
-    ----------
-    mode : str
-        See `Engine`.
-    text, reaction : str
-        State of the controller in words, see `Engine.state`; reaction of the supervisor.
-    counts : dict of str to int
-        Number of times that each cause began.
-    figures : Figures
-        What the rules of `osc_ros.control.reasons` compare.
-    shares : (2,)
-        Fractions of the accelerations of tasks and posture that remain within the limits.
-    rate_share : float
-        Fraction of the change of the torque that remains within the rate limits.
-    friction_use, disturbance_use : float
-        Largest compensation of friction, and of unmodelled torques, relative to the effort limits.
-    impedance : str
-        Source of the stiffness of the first task: 'parameters', or `VariableImpedance.source`.
-    tank : float [J]
-        Energy in the tank of a commanded impedance; NaN without a command.
-    waits : bool
-        Whether the last change of settings waits, see `Law.waits`.
-
-    """
-
-    mode: str
-    text: str
-    reaction: str
-    counts: dict[str, int]
-    figures: Figures
-    shares: Array
-    rate_share: float
-    friction_use: float
-    disturbance_use: float
-    impedance: str
-    tank: float
-    waits: bool
+    mode: str  # see `Engine`
+    text: str  # see `Engine.state`
+    reaction: str  # of the supervisor
+    counts: dict[str, int]  # number of times that each cause began
+    figures: Figures  # compared by the rules of `osc_ros.control.reasons`
+    shares: Array  # (2,) fractions of the accelerations of tasks and posture within the limits
+    rate_share: float  # fraction of the change of the torque within the rate limits
+    friction_use: float  # largest compensation of friction, relative to the effort limits
+    disturbance_use: float  # largest compensation of unmodelled torques, likewise
+    impedance: str  # of the first task: 'parameters', or `VariableImpedance.source`
+    tank: float  # energy in the tank of a commanded impedance; NaN without a command [J]
+    waits: bool  # whether the last change of settings waits, see `Law.waits`
 
 
 class Progress(NamedTuple):
-    """
-    Time and stamp of the newest state [s], and the approach of every task to its goal.
+    """Time and stamp of the newest state, and the approach of every task to its goal."""
 
-    During a joint drive the tasks have no goals, and `joints` is the approach of the joints.
-
-    """
-
-    time: float
+    time: float  # [s]
     stamp: Stamp
     approaches: dict[str, Approach]
-    joints: JointApproach | None
+    joints: JointApproach | None  # in a joint drive, in which the tasks have no goals
 
 
 class JointProgress(NamedTuple):
-    """
-    State of a joint drive.
+    """State of a joint drive."""
 
-    Attributes
-    ----------
-    time : float [s]
-    q, qd : (n,)
-        Measured positions and velocities.
-    desired : (3, n)
-        Position, velocity and acceleration of the set-point.
-    wraps : (n,)
-        1 for continuous joints.
-    is_moving : bool
-        Whether a motion of the set-point is in progress.
-
-    """
-
-    time: float
-    q: Array
-    qd: Array
-    desired: Array
-    wraps: Array
-    is_moving: bool
+    time: float  # [s]
+    q: Array  # (n,) measured positions
+    qd: Array  # (n,) measured velocities
+    desired: Array  # (3, n): position, velocity and acceleration of the set-point
+    wraps: Array  # (n,): 1 for continuous joints
+    is_moving: bool  # whether a motion of the set-point is in progress
 
     def way(self) -> Array:
         """Way (n,) of each joint to its set-point; of a continuous joint, the shorter way."""
@@ -203,19 +152,10 @@ def learn_contact(engine: Engine, duration: float) -> None:
 
 @journaled
 def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
-    """
-    Command a motion of a task; return False if a pose had to be moved into the workspace box.
-
-    `stamp` is the start time on the clock of the states [s], see `start_of`; a path begins now if
-    its start is past.
-
-    Raises
-    ------
-    InputError
-        `Law.follow` refuses the motion, the stamp is too old or too far ahead, or the engine is
-        not active.
-
-    """
+    """Command a motion of a task; return False if a pose was moved into the workspace box."""
+    # `stamp`: start time on the clock of the states [s], see `start_of`; a path whose start is
+    # past begins now. InputError: `Law.follow` refuses the motion, the stamp is too old or too far
+    # ahead, or the engine is not active.
     _require_active(engine)
     now = engine.time
     if isinstance(motion, Path):
@@ -250,12 +190,8 @@ def set_wrench(engine: Engine, wrench: Array, task: str) -> None:
 
 @journaled
 def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
-    """
-    Change stiffness, damping ratio and feedforward wrench of a task; see `Law.set_impedance`.
-
-    Raises InputError like this method and `start_of`, and if the engine is not active.
-
-    """
+    """Change stiffness, damping ratio and feedforward wrench, see `Law.set_impedance`."""
+    # InputError as of that method and of `start_of`, and if the engine is not active
     _require_active(engine)
     start_of(max(impedance.stamp, 0.0), engine.time, SOON)
     engine.law.set_impedance(impedance, task)
@@ -263,12 +199,7 @@ def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
 
 @journaled
 def set_measured_wrench(engine: Engine, wrench: Array, place: Array, task: str) -> None:
-    """
-    Set the measured wrench of a task to one that was measured just now.
-
-    `wrench` (6,) is about the point `place` (3,); both are in base axes.
-
-    """
+    """Set a wrench (6,), measured just now about the point `place` (3,), both in base axes."""
     if engine.mode != ACTIVE:
         return
     moment, force = wrench.reshape(2, 3)
@@ -340,14 +271,9 @@ def speed_override(engine: Engine) -> float:
 @journaled
 def set_obstacles(engine: Engine, changes: Mapping[str, Obstacle | None], clears: bool = False,
                   is_news: bool = True, delay: float = 0.0) -> None:
-    """
-    Add, move and remove obstacles by name.
-
-    For `changes`, `clears` and errors see `Obstacles.update`. `is_news`: whether the source of the
-    obstacles has sent something, so that its time-out starts. `delay`: time after which new
-    obstacles come into force [s].
-
-    """
+    """Add, move and remove obstacles by name, see `Obstacles.update`."""
+    # `is_news`: their source has sent something, so its time-out starts; `delay`: time after which
+    # new obstacles come into force [s]
     engine.law.obstacles.update(changes, clears, engine.time + delay if delay else NEW)
     if is_news:
         engine.expect_obstacles()
@@ -446,13 +372,8 @@ def period(engine: Engine) -> float:
 
 
 def terms(engine: Engine) -> dict[str, Array]:
-    """
-    Return the parts (n,) of the torque, see `Law.terms`, and joint accelerations.
-
-    The entries 'predicted' and 'met' are the predicted and the measured accelerations between the
-    last two ticks. The result is empty between a hold and the next tick.
-
-    """
+    """Parts (n,) of the torque, see `Law.terms`; empty between a hold and the next tick."""
+    # 'predicted', 'met': predicted and measured joint accelerations between the last two ticks
     try:
         rows = engine.law.terms()
     except InputError:

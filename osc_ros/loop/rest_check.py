@@ -52,33 +52,17 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """
-    Result of comparing the efforts with the model.
-
-    Attributes
-    ----------
-    verdict : Verdict
-    reason : str
-        Explanation of the verdict, with numbers.
-    mass : (float, float) or None [kg]
-        Interval of the mass missing in the model at the first tip; None if no mass there explains
-        the efforts.
-    is_certain : bool
-        Whether the model is certainly wrong: a sign, an order, the direction of gravity, or a mass
-        whose weight exceeds CERTAIN tolerances of a joint. False if the efforts may be motor
-        currents, or brakes may hold the arm.
-    remedy : str
-        Values of parameters that explain the efforts; empty if there are none.
-    missing : (n,) or None [N·m; N]
-        Torques missing in the model to hold the arm, if a payload explains them.
-
-    """
+    """Result of comparing the efforts with the model."""
 
     verdict: Verdict
-    reason: str
+    reason: str  # explanation of the verdict, with numbers
+    # interval of the mass that is missing at the first tip; None: no mass there explains it [kg]
     mass: tuple[float, float] | None = None
+    # the model is wrong: sign, order, direction of gravity, or a mass with a weight of more than
+    # CERTAIN tolerances of a joint; not if efforts may be motor currents, or brakes hold the arm
     is_certain: bool = False
-    remedy: str = ''
+    remedy: str = ''  # parameters that explain the efforts
+    # torques (n,) that the model lacks to hold the arm, if a payload explains them [N·m; N]
     missing: Array | None = None
 
     def __str__(self) -> str:
@@ -94,12 +78,7 @@ class StartupStatistics:
         self._efforts: deque[Array] = deque(maxlen=MOST)
 
     def add(self, q: Array, efforts: Array) -> None:
-        """
-        Add q (n,) and efforts (n,) to the averages.
-
-        Efforts that are not finite are ignored. If a joint has moved, the averages begin anew.
-
-        """
+        """Add q (n,) and finite efforts (n,) to the averages; begin anew if a joint has moved."""
         if not np.isfinite(efforts).all():
             return
         if self._q and np.abs(q - self._q[0]).max() > STILL:
@@ -135,33 +114,14 @@ class StartupStatistics:
 def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
                     tolerance: ArrayLike | None = None, friction: ArrayLike | None = None
                     ) -> Finding:
-    """
-    Compare efforts at rest with the gravity torques of the model.
-
-    Friction may hold a part of the load, so efforts may differ from the gravity torques by a
-    tolerance. An explanation fits if for some choice of its parameters the differences of all
-    joints are within the tolerance. The explanations are tried in this order: the model is right;
-    the driver compensates gravity. If neither fits: some efforts have the opposite sign; joints
-    are reversed, swapped or shifted (positions and efforts, or efforts only); a mass is wrong at a
-    tip, in one body, or in all bodies by one factor; gravity has another direction.
-
-    Parameters
-    ----------
-    robot : Robot
-        Robot with revolute and prismatic joints only.
-    q, efforts : (n,), or (k, n) for k configurations
-        Positions and averaged efforts of the arm at rest [rad, m], [N·m; N].
-    tolerance : (n,), optional
-        [N·m; N]; SHARE of the effort limits by default.
-    friction : (n,), optional
-        Known dry friction, which is added to the tolerance [N·m; N].
-
-    Raises
-    ------
-    InputError
-        Shapes do not fit, numbers are not finite, or a joint is spherical.
-
-    """
+    """Compare efforts at rest (n,) or (k, n) with the gravity torques of the model."""
+    # Friction may hold a part of the load: an explanation fits if for some choice of its
+    # parameters the differences of all joints are within `tolerance` (n,), default SHARE of the
+    # effort limits, plus `friction` (n,), the known dry friction [N·m; N]. Tried in this order:
+    # the model is right; the driver compensates gravity. If neither fits: signs of efforts; joints
+    # reversed, swapped or shifted (positions and efforts, or efforts only); one wrong mass at a
+    # tip, in one body, or in all bodies by one factor; another direction of gravity. InputError:
+    # shapes do not fit, numbers are not finite, or a joint is spherical.
     if robot.spherical.any():
         raise InputError(f"joint '{robot.joints[int(np.argmax(robot.spherical))]}' is spherical: "
                          'give revolute and prismatic joints')
@@ -183,12 +143,8 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
 
 def _explanation(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array,
                  known: Array) -> Finding:
-    """
-    Return a finding with the explanations that fit the efforts (k, n) to within `bound` (n,).
-
-    `known` (n,) is the known friction, which is a part of `bound`.
-
-    """
+    """Return a finding with the explanations that fit the efforts (k, n) within `bound` (n,)."""
+    # `known` (n,) is the known friction, which is a part of `bound`
     mass = missing_mass(robot, robot.tip, q, efforts - weight, bound)
     if fits(efforts, weight, bound):
         low, high = mass or (0.0, 0.0)
@@ -238,13 +194,7 @@ def _payload(robot: Robot, mass: tuple[float, float] | None) -> str:
 
 def _with_gravity(robot: Robot, turned: Array, found: list[Finding], is_certain: bool
                   ) -> list[Finding]:
-    """
-    Return the findings with the explanation that gravity is `turned` (3,).
-
-    The explanation is added to the last finding; without findings, the result is one finding with
-    this explanation.
-
-    """
+    """Add the explanation that gravity is `turned` (3,) to the last finding, or as the first."""
     cosine = turned @ robot.gravity / (robot.gravity @ robot.gravity)
     text = (f'gravity is turned by {np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))):.0f}° '
             'from that of the model')
@@ -309,15 +259,9 @@ def _orders(names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.intp]]]:
 
 def wrong_mass(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array
                ) -> tuple[str, bool]:
-    """
-    Return the one wrong mass that would explain the efforts, in words, and whether it is certain.
-
-    The text is empty if no mass explains them. The mass is certain if a mass at a tip or in one
-    body is missing in the model, or if a payload of the model is not attached. The mass is not
-    certain if the efforts are smaller, or all wrong by one factor, because they may be in another
-    unit.
-
-    """
+    """Return as a text the one wrong mass that explains the efforts, and whether it is certain."""
+    # Empty text: no mass does. Efforts that are smaller, or all wrong by one factor, are not
+    # certain, because they may be in another unit.
     missing = efforts - weight
     for tip in robot.tips:
         mass = missing_mass(robot, tip, q, missing, bound)
@@ -345,13 +289,8 @@ def wrong_mass(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Arr
 
 
 def turned_gravity(robot: Robot, q: Array, efforts: Array, bound: Array) -> Array | None:
-    """
-    Return gravity (3,) of the model's size that explains the efforts [m/s²]; None if none does.
-
-    A random search looks for the explaining direction that is nearest to the model's. The result
-    is None also if the model has no gravity.
-
-    """
+    """Gravity (3,) of the model's size that explains the efforts [m/s²]; None if none does."""
+    # a random search for the explaining direction nearest to the model's; None without gravity
     size = float(np.linalg.norm(robot.gravity))
     if size == 0.0:
         return None
@@ -385,13 +324,8 @@ def tip_text(robot: Robot, tip: str) -> str:
 
 def missing_mass(robot: Robot, tip: str, q: Array, missing: Array, bound: Array
                   ) -> tuple[float, float] | None:
-    """
-    Interval of the mass near a tip that explains missing efforts [kg]; None if there is none.
-
-    Along each axis, the centre of this mass is within REACH times the length of the arm from the
-    tip.
-
-    """
+    """Interval of the mass near a tip that explains missing efforts [kg]; None if none does."""
+    # its centre is within REACH times the length of the arm from the tip, along each axis
     body, T_body_tip = robot.frames[tip]
     at_body = _unit_loads(robot, q, body)
     # maps [m, m c] with c in the tip's frame to [m, m c] with c in the body's frame
@@ -449,12 +383,8 @@ def _unit_loads(robot: Robot, q: Array, body: int) -> Array:
 
 
 def _body_load(robot: Robot, at: Placement, body: int) -> Array:
-    """
-    Derivatives (n, 4) of the gravity torques at one configuration by parameters of a body.
-
-    The parameters are the mass [kg] and the first moment [kg m] along x, y, z of the body's frame.
-
-    """
+    """Derivatives (n, 4) of the gravity torques by mass and first moment of a body [kg, kg m]."""
+    # the first moment is along x, y, z of the body's frame
     found, i = np.zeros((robot.n, 4)), body
     while i >= 0:
         z = at.R[i, :, 2]

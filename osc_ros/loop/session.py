@@ -35,47 +35,20 @@ class ControlLoop(Protocol):
 
 
 class Session:
-    """
-    Runs the start-up check of an arm, and activates its control loop.
-
-    Attributes
-    ----------
-    finding : str
-        Result of the last start-up check; empty if there was none.
-    load : float
-        Compensated mass at the tip that the last check found missing in the model [kg].
-
-    Parameters
-    ----------
-    law : Law
-        Has the robot and the settings in force.
-    loop : ControlLoop
-    use_load : callable
-        Compensates an unknown load at the tip [kg] from now on; 0: as in the settings.
-    tell : callable
-        Called with the level (NOTE or WARN) and the text of a finding.
-    by_name : str
-        Text that tells the user how to set the start-up check, with {} for the value.
-
-    """
+    """Runs the start-up check of an arm, and activates its control loop."""
 
     def __init__(self, law: Law, loop: ControlLoop, use_load: Callable[[float], None],
                  tell: Callable[[str, str], None], by_name: str = 'startup_check {}') -> None:
+        # use_load: compensates a load at the tip [kg], 0: as in the settings; tell: of a level,
+        # NOTE or WARN, and a text; by_name: how the user sets the check, with {} for the value
         self._law, self._loop, self._by_name = law, loop, by_name
         self._use_load, self._tell = use_load, tell
-        self.finding, self.load = '', 0.0
+        self.finding, self.load = '', 0.0  # text of the last check; mass missing at the tip [kg]
         self._missing: Array | None = None
 
     def check(self, reaction: str) -> None:
-        """
-        Compare the measured torques at rest with the model; `reaction`: one of `startup.CHECKS`.
-
-        Raises
-        ------
-        InputError
-            `startup.decision` refuses the activation; the message tells the user what to do.
-
-        """
+        """Compare measured torques at rest with the model; `reaction`: one of `startup.CHECKS`."""
+        # InputError: `startup.decision` refuses the activation; the message tells what to do
         self.finding, self._missing, load = '', None, 0.0
         if reaction != OFF:
             finding = self._loop.read(requests.finding)
@@ -90,16 +63,9 @@ class Session:
             self._use_load(load)
 
     def activate(self) -> None:
-        """
-        Begin to control the arm: hold its pose, and compensate the load that `check` found.
-
-        Raises
-        ------
-        InputError
-            The arm cannot hold itself in this pose, see `Law.require_holding`; a joint is far
-            outside of its limits; or the supervisor has given up the arm.
-
-        """
+        """Begin to hold the pose of the arm, and to compensate the load that `check` found."""
+        # InputError: the arm cannot hold itself here, see `Law.require_holding`; a joint is far
+        # outside of its limits; or the supervisor has given up the arm
         require_positions(self._law.robot, self._law.settings.limits.position, self._loop.q)
         self._law.require_holding(self._loop.q)
         self._loop.activate(self._missing)

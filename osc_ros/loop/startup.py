@@ -21,32 +21,16 @@ UNUSABLE = Verdict.SIGN_OR_ORDER, Verdict.UNEXPLAINED, Verdict.GRAVITY
 
 
 class Decision(NamedTuple):
-    """
-    Decision on an activation.
+    """Decision on an activation."""
 
-    Attributes
-    ----------
-    level : str
-        NOTE or WARN: the arm is activated; REFUSE: it is not.
-    text : str
-        The finding; with WARN and REFUSE also what the user can do.
-
-    """
-
-    level: str
-    text: str
+    level: str  # NOTE or WARN: the arm is activated; REFUSE: it is not
+    text: str  # the finding; with WARN and REFUSE also what the user can do
 
 
 def decision(finding: Finding, check: str, settings: Settings, by_name: str = 'startup_check {}'
            ) -> Decision:
-    """
-    Return the decision on an activation after a finding.
-
-    `check` is 'warn', 'certain' or 'refuse', see CHECKS. The driver, the compensation and the
-    source of efforts of the settings are used. `by_name` is the text that tells the user how to
-    set `check`, with {} for the value.
-
-    """
+    """Return the decision on an activation; `check`: 'warn', 'certain' or 'refuse', see CHECKS."""
+    # `by_name`: text that tells the user how to set `check`, with {} for the value
     compensates = 'none' if settings.driver is None else settings.driver.compensates
     efforts = 'commanded' if settings.observation is None else settings.observation.efforts
     text, verdict = f'start-up check: {finding}', finding.verdict

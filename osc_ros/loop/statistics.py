@@ -18,12 +18,8 @@ Array = NDArray[np.float64]
 
 def call_handlers(events: Sequence[tuple[str, Any]],
                   handlers: Mapping[str, Callable[..., None]]) -> None:
-    """
-    Call the handlers of events (name, arguments) in order; of reports only that of the last one.
-
-    Without this rule a thread that is slower than the reports come would only handle old reports.
-
-    """
+    """Call the handlers of events (name, arguments) in order; of reports only the last one."""
+    # otherwise a thread that is slower than the reports would only handle old reports
     reports = sum(event == 'report' for event, _ in events)
     for event, arguments in events:
         reports -= event == 'report'
@@ -32,14 +28,9 @@ def call_handlers(events: Sequence[tuple[str, Any]],
 
 
 class Window:
-    """
-    The newest numbers of a stream, and their percentiles.
+    """The newest numbers of a stream, and their percentiles."""
 
-    The percentiles of 10,000 numbers take 0.2 ms; of 100,000 they would take 1.6 ms.
-
-    """
-
-    def __init__(self, size: int = 10_000) -> None:
+    def __init__(self, size: int = 10_000) -> None:  # percentiles take 0.2 ms; of 100,000: 1.6 ms
         self._numbers: Array = np.zeros(size)
         self.count = 0
 
@@ -62,37 +53,21 @@ class Window:
 
 
 class Counts:
-    """
-    Counters and timing statistics of an engine since its activation.
-
-    Attributes
-    ----------
-    updates, periods, ages : Window
-        Times from state to command, between states, and from the stamp of a state to its arrival
-        [s].
-    missed, refused : int
-        Number of states that are missing by their stamps, and of refused states.
-    refusal : str
-        Reason of the last refusal.
-    torque_use : (n,) or float
-        Largest torques so far, relative to the effort limits.
-    period, report_period : float
-        Expected time between states, and time between two reports [s].
-    arrived : float
-        When the newest valid state arrived, by `perf_counter` [s]; also before the activation.
-
-    """
+    """Counters and timing statistics of an engine since its activation."""
 
     def __init__(self, period: float) -> None:
+        # expected time between states, time between reports [s]; when the newest valid state has
+        # arrived, by `perf_counter`, also before the activation [s]
         self.period, self.report_period, self.arrived = period, np.inf, -np.inf
         self.reset()
 
     def reset(self) -> None:
         """Reset the counters and the timing statistics."""
+        # times from state to command, between states, and from stamp to arrival [s]
         self.updates, self.periods, self.ages = Window(), Window(), Window(1000)
-        self.missed = self.refused = 0
-        self.refusal = ''
-        self.torque_use: Any = 0.0
+        self.missed = self.refused = 0  # states: missing by their stamps; refused
+        self.refusal = ''  # reason of the last one
+        self.torque_use: Any = 0.0  # (n,) largest torques, relative to the effort limits
         self._counted = self._reported = -np.inf
 
     def add_refusal(self, reason: str) -> None:

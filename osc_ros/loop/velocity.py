@@ -89,12 +89,8 @@ def _left(d, time):
 
 @inlined
 def _begin_fade(d, time, away, is_known):
-    """
-    Begin to fade out a difference (n,) of two sources, unless it is implausibly large.
-
-    Fading an implausible velocity would hide it from the supervisor.
-
-    """
+    """Begin to fade out a difference (n,) of two sources, unless it is implausibly large."""
+    # fading an implausible velocity would hide it from the supervisor
     for i in range(d.n):
         is_known = is_known and np.abs(away[i]) <= JUMP_FACTOR * d.fastest[i]
     d.fades[0], d.began[0] = 1 if is_known else 0, time
@@ -120,23 +116,9 @@ def _copy_row(d, to, of):
 
 @kernel
 def find_velocity(d, time, q, measured, may_change, qd):
-    """
-    Write the velocities of a state; return FOUND, or the reason why there are none.
-
-    A repeated call for the same state changes nothing.
-
-    Parameters
-    ----------
-    d : record of VELOCITY
-    time : float
-        Stamp of the state [s].
-    q, measured : (n,)
-        Positions; measured velocities, finite, (0,) if there are none.
-    may_change : bool
-        If False, and the source would change with this state, CHANGES is returned.
-    qd : (n,), written [rad/s, m/s]
-
-    """
+    """Write the velocities of a state to `qd` (n,); return FOUND, or why there are none."""
+    # `time`: stamp [s]; `measured`: finite, (0,) if there are none. CHANGES: the source would
+    # change although `may_change` is False. A repeated call for the same state changes nothing.
     if d.mode == _MEASURED and len(measured) == 0:
         return MISSING
     is_measured = _takes_measured(d, measured)
@@ -180,31 +162,19 @@ def undo_velocity(d):
 
 
 class VelocitySource:
-    """
-    Selects measured joint velocities, or velocities estimated from the positions.
+    """Selects measured joint velocities, or velocities estimated from the positions."""
 
-    'measured' uses only measured velocities, 'estimated' only estimated ones. 'auto' uses measured
-    velocities if they are present and finite, and estimates otherwise. A change of source is
-    blended over BLEND_TIME, starting from the velocities of the last accepted state; a caller that
-    rejects a state must therefore call `reject`. Whether measured velocities fit the positions is
-    checked later, by `osc_ros.control.safety.velocity_check`.
-
-    An estimate is the slope, at the newest position, of a parabola fitted by least squares to the
-    positions of the last WINDOW seconds (at least to the last LEAST positions) with their actual
-    stamps: a Savitzky-Golay filter for irregular times. For a constant acceleration it has no
-    delay. Position noise of standard deviation σ causes velocity noise of about 14 σ / (WINDOW √N)
-    for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a turn, 0.009 rad/s at 1 kHz. A position
-    that the joints cannot have reached is skipped; after a gap or a permanent jump there is no
-    estimate until LEAST positions have arrived. A repeated stamp is ignored.
-
-    Parameters
-    ----------
-    robot : Robot
-        Its velocity limits and continuous joints are used.
-    mode : str
-        One of SOURCES.
-
-    """
+    # 'auto': measured velocities if they are present and finite, otherwise estimates. A change of
+    # source is blended over BLEND_TIME from the velocities of the last accepted state, so a caller
+    # that rejects a state must call `reject`. `osc_ros.control.safety.velocity_check` checks later
+    # whether measured velocities fit the positions. An estimate is the slope, at the newest
+    # position, of a parabola fitted by least squares to the positions of the last WINDOW seconds
+    # (at least to the last LEAST) with their stamps: a Savitzky-Golay filter for irregular times,
+    # without delay for a constant acceleration. Noise of positions of standard deviation σ causes
+    # about 14 σ / (WINDOW √N) for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a turn, 0.009
+    # rad/s at 1 kHz. A position that the joints cannot have reached is skipped; after a gap or a
+    # permanent jump there is no estimate until LEAST positions have arrived. A repeated stamp is
+    # ignored.
 
     def __init__(self, robot: Robot, mode: str = 'auto') -> None:
         d = self.record = VELOCITY.new(n=robot.n)
@@ -239,25 +209,9 @@ class VelocitySource:
 
     def velocity(self, time: float, q: Array, measured: Array | None, missing: str = ''
                  ) -> Array | None:
-        """
-        Return velocities (n,) [rad/s, m/s], or None while there are too few positions.
-
-        Parameters
-        ----------
-        time : float
-            Stamp of the state [s].
-        q, measured : (n,)
-            Positions; measured velocities, finite, or None.
-        missing : str
-            Reason why there are no measured velocities.
-
-        Raises
-        ------
-        InputError
-            The mode is 'measured' and there are no measured velocities (the text is `missing`); or
-            velocities must be estimated, and REPEATED different positions have the same stamp.
-
-        """
+        """Return velocities (n,) [rad/s, m/s], or None while there are too few positions."""
+        # `measured`: (n,), finite, or None for the reason `missing`. InputError: 'measured'
+        # without them, or REPEATED different positions with one stamp when they must be estimated
         self._missing, qd = missing, np.empty(self.record.n)
         code = self._find(self.record, time, q, qd[:0] if measured is None else measured, True, qd)
         if code == MISSING:

@@ -47,22 +47,9 @@ ARM_STATE = Table(
 
 @kernel
 def run_cycles(controller, arm, ring, counters, records, most, deadline):
-    """
-    Run up to `most` cycles, until Python has work; return RECORDED, FULL, LEFT or FAILED.
-
-    Parameters
-    ----------
-    controller : record CONTROLLER
-    arm : record ARM_STATE
-    ring : (ROWS, …)
-        Words of records ANSWER.
-    counters, records : arrays
-        See `osc_ros.loop.process.channel.Channel`.
-    most : int
-    deadline : float
-        Longest time to answer a state [s].
-
-    """
+    """Run up to `most` cycles, until Python has work; return RECORDED, FULL, LEFT or FAILED."""
+    # `ring`: (ROWS, …) words of records ANSWER; `counters`, `records`: see `channel.Channel`;
+    # `deadline`: longest time to answer a state [s]
     d, nothing = controller.d, np.int64(0)
     for _ in range(most):
         if c_at(arm.read, (nothing,)) != 0:
@@ -105,32 +92,14 @@ def compile_cycles() -> Callable[..., int]:
 
 
 class ArmCycles:
-    """
-    Runs the compiled cycles of an arm with n joints.
-
-    Attributes
-    ----------
-    arm : record ARM_STATE
-        `read` writes the state there, `write` sends its torques.
-    failure : BaseException, optional
-        What `read` or `write` has raised.
-    places : (counters, records)
-        Where each cycle is recorded, see `Channel.places`; by default nobody reads it.
-
-    Parameters
-    ----------
-    n : int
-    kernels : Kernels
-    read, write : callable
-        Without arguments.
-
-    """
+    """Runs the compiled cycles of an arm with n joints."""
 
     def __init__(self, n: int, kernels: Kernels, read: Callable[[], None],
                  write: Callable[[], None]) -> None:
-        self.arm = arm = ARM_STATE.new(n=n)
-        self.failure: BaseException | None = None
+        self.arm = arm = ARM_STATE.new(n=n)  # `read` writes the state, `write` sends the torques
+        self.failure: BaseException | None = None  # raised by `read` or `write`
         self._run = compile_cycles()
+        # where each cycle is recorded, see `Channel.places`; nobody reads these
         self.places = NO_COUNTERS, np.zeros((1, width(n)))
         self._n, self._ring = n, np.array([ANSWER.new(n=n).words] * ROWS)
         of_c = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64)

@@ -73,24 +73,15 @@ NO_COUNTERS = np.zeros(_COUNTERS, dtype=np.int64)  # for records that nobody rea
 
 
 class Queue:
-    """
-    Messages from one process to the other, in order, in a ring of bytes `data`.
-
-    The length of `data` is a power of two. `counters[at]` is the number of bytes written so far,
-    `counters[at + _LINE]` the number of bytes read.
-
-    """
+    """Messages from one process to the other, in order, in a ring of bytes `data`."""
 
     def __init__(self, counters: NDArray[np.int64], at: int, data: NDArray[np.uint8]) -> None:
+        # numbers of bytes: `counters[at]` written, `counters[at + _LINE]` read; the length of
+        # `data` is a power of two
         self._counters, self._written, self._read, self._data = counters, at, at + _LINE, data
 
     def put(self, message: bytes) -> bool:
-        """
-        Append a message; return False if the queue has no room for it now.
-
-        InputError if the message is longer than the queue.
-
-        """
+        """Append a message; return False if there is no room now; InputError if it never fits."""
         size, room = _LENGTH + len(message), len(self._data)
         if size > room:
             raise InputError(f'a message to the control loop has {len(message)} bytes: must be '
@@ -126,46 +117,24 @@ class Queue:
 
 
 class Record(NamedTuple):
-    """
-    One cycle of the loop.
+    """One cycle of the loop."""
 
-    Attributes
-    ----------
-    number : int
-        Number of the cycle, from 0.
-    arrived : float
-        Arrival time of the state, by `time.perf_counter` [s].
-    sent : bool
-        Whether a command was sent.
-    mode : int
-        Index of the mode in `osc_ros.loop.cycle.MODES`.
-    stamp : (int, int) [s, ns]
-    q, qd, tau, command : (n,)
-        Positions, velocities, measured torques, commanded torques.
-
-    """
-
-    number: int
-    arrived: float
-    sent: bool
-    mode: int
-    stamp: tuple[int, int]
-    q: Array
-    qd: Array
-    tau: Array
-    command: Array
+    number: int  # of the cycle, from 0
+    arrived: float  # arrival of the state, by `time.perf_counter` [s]
+    sent: bool  # whether a command was sent
+    mode: int  # index in `osc_ros.loop.cycle.MODES`
+    stamp: tuple[int, int]  # [s, ns]
+    q: Array  # (n,) positions
+    qd: Array  # (n,) velocities
+    tau: Array  # (n,) measured torques
+    command: Array  # (n,) commanded torques
 
 
 class Channel:
-    """
-    Shared memory with requests to the loop, events to the node, and records of the cycles.
-
-    `file` is the file descriptor of the memory, which the other process passes to its own Channel;
-    None allocates new memory. `requests` and `events` are of class Queue.
-
-    """
+    """Shared memory with requests to the loop, events to the node, and records of the cycles."""
 
     def __init__(self, joints: int, file: int | None = None) -> None:
+        # file: descriptor of the memory, from the other process; None allocates new memory
         sizes = 8 * _COUNTERS, REQUESTS, EVENTS, 8 * RECORDS * width(joints)
         self.file = os.memfd_create('osc_ros', 0) if file is None else file
         if file is None:

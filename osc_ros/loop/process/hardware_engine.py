@@ -25,24 +25,14 @@ Array = NDArray[np.float64]
 
 
 class HardwareEngine(Engine):
-    """
-    An engine that reads states from its own arm and sends torques to it.
+    """An engine that reads states from its own arm and sends torques to it."""
 
-    Attributes
-    ----------
-    hardware : Hardware
-        An open arm.
-    state_read : State
-        The newest state.
-
-    """
-
-    state_read: State
+    state_read: State  # the newest state
 
     def __init__(self, law: Law, supervision: Supervision, hardware: Hardware, period: float,
                  post: Callable[..., None]) -> None:
         super().__init__(law, supervision, period, self._write, post)
-        self.hardware = hardware
+        self.hardware = hardware  # an open arm
         self._stamp, self._has_written = (0, 0), False
         self._cycles = ArmCycles(law.robot.n, self.kernels, self._read, self._write_answer)
         self._arm = arm = self._cycles.arm
@@ -96,12 +86,8 @@ class HardwareEngine(Engine):
         return what(self, *arguments)
 
     def cycle(self, most: int = 1) -> bool:
-        """
-        Read a state, and send a torque for it if the engine acts; then `most` cycles at most.
-
-        Return whether compiled code has written the record of the last cycle for the node.
-
-        """
+        """Take a state while idle, otherwise run up to `most` compiled cycles."""
+        # returns whether compiled code has written the record of the last cycle for the node
         if (controller := self.controller()) is None:
             if self._take_state():
                 self.rest.add(self.q, self._arm.effort.copy())
@@ -175,12 +161,9 @@ class HardwareEngine(Engine):
 
 
 class LockstepEngine(HardwareEngine):
-    """
-    A control loop in the thread of the caller, who calls `cycle`; its clock is that of the arm.
+    """A control loop in the thread of the caller, who calls `cycle`, on the clock of the arm."""
 
-    Like a `LoopProcess`, it takes requests. The state of the engine is up to date in a request.
-
-    """
+    # Like a `LoopProcess`, it takes requests; in a request the state of the engine is up to date.
 
     def __init__(self, law: Law, supervision: Supervision, hardware: Hardware, period: float,
                  post: Callable[..., None]) -> None:

@@ -45,36 +45,14 @@ class LoopError(InputError):
 
 
 class LoopProcess:
-    """
-    Starts the process of a control loop, and exchanges requests, events and states with it.
+    """Starts the process of a control loop, and exchanges requests, events and states with it."""
 
-    No other object can command this loop. If this program ends without `close`, the loop goes on
-    for an arm with `Description.is_held`; otherwise it ends.
+    # No other object can command this loop. If this program ends without `close`, the loop goes on
+    # for an arm with `Description.is_held`; otherwise it ends. OscError: the arm cannot be opened,
+    # or does not fit the robot.
 
-    Attributes
-    ----------
-    joints : tuple of n str
-        Names of the joints, base first.
-    description : Description
-        Description that the arm sent when it was opened.
-    system : str
-        Settings that the operating system granted to the process, for the log.
-    has_ended : bool
-        Whether the process has ended.
-
-    Parameters
-    ----------
-    start : Start
-
-    Raises
-    ------
-    OscError
-        The arm cannot be opened, or does not fit the robot.
-
-    """
-
-    description: Description
-    system: str
+    description: Description  # from the arm, when it was opened
+    system: str  # settings that the operating system granted to the process, for the log
 
     def __init__(self, start: Start) -> None:
         self.joints, self._robot = start.robot.joint_names, start.robot
@@ -186,13 +164,8 @@ class LoopProcess:
     # requests
 
     def request(self, what: Callable[..., R], *arguments: Any) -> R:
-        """
-        Have the process call `what(engine, *arguments)` between two states; return its result.
-
-        LoopError if the process has ended or does not respond; OscError with the text of any error
-        that `what` raises.
-
-        """
+        """Return `what(engine, *arguments)`, which the process calls between two states."""
+        # LoopError: the process has ended or does not respond; OscError: an error of `what`
         return self._request(ANSWERED, what, *arguments)
 
     read = request  # `Loop` has a faster method for functions that only read

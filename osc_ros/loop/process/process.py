@@ -48,28 +48,17 @@ RECORDED = 600_000  # largest number of cycles whose times are recorded
 
 
 class ArmEngine(HardwareEngine):
-    """
-    A `HardwareEngine` in a process of its own.
+    """A `HardwareEngine` in a process of its own."""
 
-    The node requests calls of the engine's methods and of functions of `osc_ros.loop.requests`;
-    the engine serves one request per cycle, after the command was sent.
-
-    Attributes
-    ----------
-    is_ending : bool
-        Whether the process ends as soon as the arm is at rest.
-    is_held : bool
-        Whether the loop goes on if the node ends.
-    node : int
-        Process id of the node.
-
-    """
+    # The node requests calls of the engine's methods and of functions of `osc_ros.loop.requests`;
+    # the engine serves one request per cycle, after the command was sent.
 
     def __init__(self, law: Law, supervision: Supervision, hardware: Hardware, period: float,
                  channel: Channel, system: System) -> None:
         super().__init__(law, supervision, hardware, period, self._tell)
+        # the process ends as soon as the arm is at rest; the loop goes on if the node ends
         self.is_ending, self.is_held = False, True
-        self._channel, self.node = channel, os.getppid()
+        self._channel, self.node = channel, os.getppid()  # node: its process id
         self._latest = math.inf  # time by which the process ends [s]
         self._robot = law.robot
         self._builder = ThreadPoolExecutor(1, initializer=realtime.stay_behind)
@@ -96,12 +85,7 @@ class ArmEngine(HardwareEngine):
         self._robot = robot
 
     def prepare(self, settings: Settings, precomputed: Precomputed) -> None:
-        """
-        Begin to build the `CompiledLaw` for new settings, in a thread beside the control loop.
-
-        The node has already built and checked one.
-
-        """
+        """Begin to build the `CompiledLaw` for settings that the node has checked, in a thread."""
         self._prepared = self._builder.submit(self._built, settings, self._robot, precomputed)
 
     def _built(self, settings: Settings, robot: Robot, precomputed: Precomputed) -> CompiledLaw:
@@ -231,12 +215,7 @@ class ArmEngine(HardwareEngine):
 
 
 def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
-    """
-    Open an arm; return its engine and its description.
-
-    InputError or HardwareError if the arm cannot be opened, or does not fit the robot.
-
-    """
+    """Open an arm; InputError or HardwareError if this fails, or it does not fit the robot."""
     robot = start.robot
     hardware = hardware_class(start.hardware)(start.values, start.urdf, robot.joint_names)
     described = hardware.open()
@@ -267,25 +246,16 @@ def set_system(system: System) -> str:
 
 
 def _end_with(node: int, is_open: Event) -> None:
-    """
-    End this process at once if the node ends before the arm is open.
-
-    This runs in a thread, because opening an arm can block for long (compilation, driver).
-
-    """
+    """End this process at once if the node ends before the arm is open."""
+    # in a thread, because opening an arm can block for long (compilation, driver)
     while not is_open.wait(LOOK_PERIOD):
         if os.getppid() != node:
             os._exit(0)
 
 
 def main() -> None:
-    """
-    Run the control loop of one arm.
-
-    Arguments: number of joints, file descriptor of the channel, process id of the node. The node
-    may end at any time, also before this function begins or while the arm is opened.
-
-    """
+    """Run the loop of one arm; arguments: number of joints, channel, process id of the node."""
+    # the node may end at any time, also before this begins, or while the arm is opened
     joints, file, node = map(int, sys.argv[1:])
     channel = Channel(joints, file)
     is_open = Event()

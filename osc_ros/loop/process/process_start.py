@@ -27,56 +27,25 @@ RATE_SHARE = 0.8  # default limit, relative to the torque rate at which an arm e
 
 @dataclass(frozen=True)
 class System:
-    """
-    Settings of the operating system that the process requests.
+    """Settings of the operating system that the process requests."""
 
-    Attributes
-    ----------
-    priority : int
-        SCHED_FIFO priority; 0 for none.
-    lock_memory : bool
-    cpus : tuple of int
-        CPUs on which the process may run; empty for all.
-    record_cycles : str
-        File for the times of the cycles; empty for none.
-
-    """
-
-    priority: int = 0
+    priority: int = 0  # SCHED_FIFO priority; 0: none
     lock_memory: bool = False
-    cpus: tuple[int, ...] = ()
-    record_cycles: str = ''
+    cpus: tuple[int, ...] = ()  # CPUs on which the process may run; empty: all
+    record_cycles: str = ''  # file for the times of the cycles; empty: none
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """
-    Data that the process needs to start.
+    """Data that the process needs to start."""
 
-    Attributes
-    ----------
-    hardware : str
-        Name of the kind of arm, see `osc_ros.hardware.hardware_table`.
-    values : dict of str to value
-        Values of the settings of this kind of arm.
-    urdf : str
-    robot : Robot
-    settings : Settings, optional
-        None: see `usual_settings`.
-    method : str
-    supervision : Supervision, optional
-        None: the default watchdogs.
-    system : System
-
-    """
-
-    hardware: str
-    values: dict[str, Any]
+    hardware: str  # name of the kind of arm, see `osc_ros.hardware.hardware_table`
+    values: dict[str, Any]  # of the settings of this kind of arm
     urdf: str
     robot: Robot
-    settings: Settings | None
+    settings: Settings | None  # None: see `usual_settings`
     method: str
-    supervision: Supervision | None
+    supervision: Supervision | None  # None: the default watchdogs
     system: System = System()
 
     def settings_for(self, described: Description) -> tuple[Settings, Supervision]:
@@ -90,12 +59,8 @@ class Start:
 
 
 def usual_settings(robot: Robot, described: Description) -> Settings:
-    """
-    Return default settings for an arm, within its limits; its own compensation is subtracted.
-
-    A real arm, which runs in wall-clock time, gets the lower gains REAL.
-
-    """
+    """Return default settings within an arm's limits; a real arm gets the lower gains REAL."""
+    # the compensation by the arm itself is subtracted
     effort, rate = robot.effort_limits, None
     if described.effort_limits is not None:
         effort = np.minimum(effort, described.effort_limits)
@@ -113,12 +78,8 @@ def usual_settings(robot: Robot, described: Description) -> Settings:
 
 
 def careful_override(settings: Settings, robot: Robot) -> float:
-    """
-    Speed override [%] with which a real arm starts: tips and joints are no faster than CAREFUL.
-
-    At 100 % a joint path with times may reach the velocity limits. Infinite limits do not count.
-
-    """
+    """Speed override [%] at which tips and joints of a real arm are no faster than CAREFUL."""
+    # at 100 % a joint path with times may reach the velocity limits; infinite ones do not count
     joints = np.where(robot.prismatic, CAREFUL[1], CAREFUL[0]) / settings.limits.velocity
     tips = [CAREFUL / task.limits.speed for task in settings.tasks]
     shares = np.concatenate([joints, *tips])
@@ -133,13 +94,7 @@ def careful_text(percent: float) -> str:
 
 
 def require_fit(described: Description, robot: Robot, settings: Settings, period: float) -> None:
-    """
-    Raise InputError if the settings do not fit the arm.
-
-    They do not fit if the joints, the compensation by the driver or the period [s] differ, or if a
-    limit of torques or torque rates is larger than the arm accepts.
-
-    """
+    """Raise InputError if joints, compensation, period [s] or torque limits do not fit the arm."""
     if described.joint_names != robot.joint_names:
         raise InputError(f"{described.name} has the joints {', '.join(described.joint_names)}: "
                          f"the robot description has {', '.join(robot.joint_names)}")

@@ -32,26 +32,16 @@ class _Episode:
 
 
 class ReactionLog:
-    """
-    Logs the beginning of each cause and, some quiet seconds after its end, a summary.
-
-    `resumed` is the state of the node when no cause is left, such as 'active', for the log.
-
-    """
+    """Logs the beginning of each cause and, some quiet seconds after its end, a summary."""
 
     def __init__(self, logger: Any, resumed: str) -> None:
-        self._logger, self._resumed = logger, resumed
+        self._logger, self._resumed = logger, resumed  # state without a cause, such as 'active'
         self._episodes: dict[str, _Episode] = {}
         self._cause = ''
 
     def change(self, cause: str, reaction: str, text: str, is_fault: bool = True) -> None:
-        """
-        Record a change of the supervisor's cause or reaction ('': none), and log a new cause.
-
-        `text` is the line for the log. The log level is error, or warning if `is_fault` is False
-        or the reaction is only 'report'.
-
-        """
+        """Record a change of the cause or reaction ('': none); log a new cause by its `text`."""
+        # as an error; as a warning if `is_fault` is False or the reaction is only 'report'
         now = perf_counter()
         if self._cause in self._episodes:
             self._episodes[self._cause].ended = now

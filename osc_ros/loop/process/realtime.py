@@ -29,13 +29,8 @@ def switch_threads_quickly() -> None:
 
 
 def keep_garbage_out(owner: object) -> None:
-    """
-    Disable automatic garbage collection, and exclude all present objects from it.
-
-    Automatic collection is enabled again when every owner has called `collect_garbage_as_usual`;
-    owners are, for example, the nodes of several arms in this process.
-
-    """
+    """Disable automatic garbage collection, and exclude all present objects from it."""
+    # until every owner, such as the node of an arm, has called `collect_garbage_as_usual`
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -64,14 +59,9 @@ def stay_behind() -> None:
 
 
 def prioritize(priority: int) -> str:
-    """
-    Run all threads of the process under SCHED_FIFO, if permitted; return a text for the log.
-
-    Threads of DDS are included, because a joint state passes through them before it reaches the
-    loop. The calling thread and the threads named in SLOW get a priority lower by one. `priority`
-    is 1 to 99.
-
-    """
+    """Run all threads of the process under SCHED_FIFO, if permitted; return a text for the log."""
+    # DDS threads, too: a joint state passes through them. `priority` is 1 to 99; the calling
+    # thread and the threads named in SLOW get one less.
     try:
         for thread in os.listdir('/proc/self/task'):
             with suppress(ProcessLookupError):  # the thread has ended

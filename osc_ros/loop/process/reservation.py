@@ -18,18 +18,9 @@ from osc_ros.hardware.contract import Setting
 
 def reserve(kind: str, settings: tuple[Setting, ...], values: Mapping[str, Any]
             ) -> socket.socket | None:
-    """
-    Reserve an arm for this process until the returned socket is closed.
-
-    The values of the `fixed` settings identify the arm. Without such values there is no identity,
-    as for simulated arms, of which any number can run; then None is returned.
-
-    Raises
-    ------
-    InputError
-        Another process controls this arm; the message names it, and how to end it.
-
-    """
+    """Reserve an arm until the returned socket is closed; None if nothing identifies the arm."""
+    # The values of its `fixed` settings identify it; of simulated arms any number can run.
+    # InputError: another process controls this arm; it tells which one, and how to end it.
     named = {one.name: values[one.name] for one in settings if one.fixed and values[one.name]}
     if not named:
         return None
