@@ -59,14 +59,10 @@ UNASKED, FORWARDED = -2**31, 2**31
 
 @inlined
 def doubts_clock(code: Any, faults: Any, count: Any) -> bool:
-    """
-    Return whether a state was rejected because its stamp is from another clock.
-
-    `code` and `faults` are slots of ANSWER; the first `count` faults are valid. The torques sent
-    after such a state must not carry its stamp, because they were not computed from this state,
-    which may come from another arm or from a restarted simulation.
-
-    """
+    """Whether a state was rejected because its stamp is from another clock."""
+    # `code`, `faults`: slots of ANSWER; the first `count` faults are valid. Torques sent after
+    # such a state must not carry its stamp: they were not computed from it, and it may come from
+    # another arm or from a restarted simulation.
     if code != REJECTED:
         return False
     for k in range(count):
@@ -93,16 +89,7 @@ def is_sent(done: Answered) -> bool:
 
 
 class Answers:
-    """
-    Copies of records of ANSWER, one for each cycle of the compiled loop, oldest first.
-
-    Parameters
-    ----------
-    rows : (k, …)
-    n : int
-        Number of joints.
-
-    """
+    """Copies (k, …) of records ANSWER, one for each cycle of the compiled loop, oldest first."""
 
     def __init__(self, rows: Array, n: int) -> None:
         self.rows, self._n = rows, n
@@ -122,14 +109,10 @@ class Answers:
         return rows[:, start:start + prod(shape)].reshape(-1, *shape)
 
     def groups(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
-        """
-        Yield the records in order, in groups, each with whether the group is plain.
-
-        A record is plain if its state was accepted without fault or contact, the torque is that of
-        the law, cause and reaction have not changed, and the computation took at most `deadline`
-        [s]. Consecutive plain records form one group; any other record is a group of its own.
-
-        """
+        """Yield the records in order, in groups, each with whether the group is plain."""
+        # Plain: state accepted without fault or contact, torque of the law, cause and reaction
+        # unchanged, computation of at most `deadline` [s]. Consecutive plain records form one
+        # group; any other record is a group of its own.
         is_plain = ((self.code > STOPPED) & (self.fault_count == 0) & (self.touch == NOT_TOUCHED)
                     & (self.has_changed == 0) & (self.done - self.now <= deadline))
         first = 0

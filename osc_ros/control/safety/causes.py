@@ -39,12 +39,7 @@ def report_fault(d, watchdog, now):
 
 @inlined
 def abandon(d, code, joint, speed):
-    """
-    Give the arm up, and record the reason, unless the arm is given up already.
-
-    `code` is the reason, DISOBEYS or SPEEDS_UP; `joint` is the joint concerned, `speed` its speed.
-
-    """
+    """Give the arm up and record why (DISOBEYS or SPEEDS_UP), unless it is given up already."""
     if d.given_up == 0:
         d.times_given_up += 1
         d.given_up, d.given_up_joint, d.given_up_speed = code, joint, speed
@@ -93,12 +88,7 @@ def _is_blind(m, d, now):
 
 @inlined
 def update_causes(m, d, now):
-    """
-    Find the reaction at a time [s], and whether the last state is too old for control.
-
-    Return whether the cause or the reaction has changed.
-
-    """
+    """Find reaction and `is_blind` at `now` [s]; return whether cause or reaction changed."""
     cause, reaction = d.cause, d.reaction
     _find_reaction(m, d, now)
     d.is_blind = _is_blind(m, d, now)
@@ -108,32 +98,14 @@ def update_causes(m, d, now):
 
 
 class Acting(NamedTuple):
-    """
-    The cause and the reaction in force.
+    """The cause and the reaction in force."""
 
-    Attributes
-    ----------
-    cause : str
-        The active cause whose reaction has the highest priority; empty if none is active.
-    reaction : str
-        Reaction to this cause; empty if there is none.
-    reason : str
-        Description of the fault.
-
-    """
-
-    cause: str
-    reaction: str
-    reason: str
+    cause: str  # active cause whose reaction has the highest priority; empty if none is active
+    reaction: str  # reaction to this cause; empty if there is none
+    reason: str  # description of the fault
 
     def text(self, normal: str, remedy: str = '~/release accepts activation') -> str:
-        """
-        Return a status message.
-
-        `normal` is the message if there is no reaction; `remedy` tells the user how to continue
-        after `ABANDON`.
-
-        """
+        """Return a status message: `normal` without a reaction; with `remedy` after ABANDON."""
         if self.reaction == ABANDON:
             return f'{self.cause}: {self.reason}: no more commands; {remedy} again'
         if self.reaction == 'report':

@@ -83,26 +83,12 @@ def check(relayed, time, spacing, tau):
 
 
 class CommandCheck:
-    """
-    Refuses commands of a wrong size, with numbers that are not finite, or beyond a limit.
-
-    Parameters
-    ----------
-    names : sequence of str, length n
-        The joints, in the order of a command.
-    effort_limits, effort_rates : (n,)
-        Largest torques [N·m] and rates of change [N·m/s]; may be infinite.
-    period : float [s]
-        Expected time between two commands; the least time step of the rate limit.
-
-    Attributes
-    ----------
-    record : record RELAYED
-
-    """
+    """Refuses commands of a wrong size, with numbers that are not finite, or beyond a limit."""
 
     def __init__(self, names: Sequence[str], effort_limits: Array, effort_rates: Array,
                  period: float) -> None:
+        # `names` are in the order of a command; limits [N·m] and rates [N·m/s] (n,) may be
+        # infinite; `period`: expected time between two commands, least step of the rate limit [s]
         self._names = tuple(names)
         self.record = RELAYED.new(n=len(self._names))
         check(self.record, 0.0, 0.0, np.array(self.record.last_tau))
@@ -113,27 +99,10 @@ class CommandCheck:
         self.record.period, self.record.heard, self.record.sec = period, -np.inf, -1
 
     def torque(self, values: Sequence[float], time: float, spacing: float) -> Array:
-        """
-        Return the torques (n,) of a command [N·m], if it is accepted.
-
-        The rate is computed from the previous command, even if that one was refused. So a step to
-        a new level is refused once, and after a single outlier the next command is refused too.
-
-        Parameters
-        ----------
-        values : sequence of float
-        time : float
-            Time at which the command was computed, or at which it arrived [s].
-        spacing : float
-            Mean time between two states [s]. After a gap, a torque may change at most by its rate
-            limit times LONGEST_GAP · spacing, however long the gap was.
-
-        Raises
-        ------
-        InputError
-            The command is refused; the message names the joint, the reason and the accepted range.
-
-        """
+        """Return the torques (n,) of a command [N·m]; InputError if it is refused."""
+        # `time`: of its computation or arrival [s]; `spacing`: mean time between two states [s].
+        # The rate is computed from the previous command, even a refused one: a step to a new level
+        # is refused once; after a single outlier the next command is refused too.
         tau, n = np.array(values, dtype=np.float64), len(self._names)
         if tau.shape != (n,):
             raise InputError(f'command has {tau.size} torques: give {n}, '

@@ -38,13 +38,9 @@ NOISE_BLOCK, NOISE_LEAST, GROWTH = 24, 8, 1.25
 
 @inlined
 def _learn_step(d, i, step):
-    """
-    Update the resolution of a joint: Euclid's common divisor of the last steps of its positions.
-
-    It is learned anew from each BLOCK steps, so that one odd step does not count for ever. Steps
-    that are all alike are those of a constant velocity, unless the position stands in between.
-
-    """
+    """Update the resolution of a joint: Euclid's common divisor of its last position steps."""
+    # It is learned anew from each BLOCK steps, so that one odd step does not count for ever. Steps
+    # that are all alike are those of a constant velocity, unless the position stands in between.
     left, known = np.abs(step), d.divisor[i]
     if left <= FINE:
         d.is_varied[i] = d.is_varied[i] or d.divided[i] > 0
@@ -65,13 +61,9 @@ def _learn_step(d, i, step):
 
 @stage
 def _learn_noise(m, d):
-    """
-    Update the noise of all joints: third differences of the last positions show it.
-
-    Those of the integrals of the velocities are motion, even if the velocities are wrong. If there
-    are only three positions, second differences are used.
-
-    """
+    """Update the noise of all joints: third differences of the last positions show it."""
+    # Those of the integrals of the velocities are motion, even if the velocities are wrong. If
+    # there are only three positions, second differences are used.
     last, c = d.fit_newest, (d.fit_newest - 1) % MOST
     b, a = (d.fit_newest - 2) % MOST, (d.fit_newest - 3) % MOST
     dt, second = d.fit_times[last] - d.fit_times[c], d.fit_times[c] - d.fit_times[b]
@@ -127,13 +119,9 @@ def _uses_longer_fit(d, i):
 
 @inlined
 def put_velocity_errors(d, q, qd):
-    """
-    Find which velocities (n,) are estimates from coarse positions, and write their errors.
-
-    The largest error is a step of the positions in the time constant of the fit. While positions
-    (n,) repeat, also measured velocities are those of the fit: 0.
-
-    """
+    """Find which velocities (n,) are estimates from coarse positions; write their errors."""
+    # The largest error is a step of the positions, divided by the time constant of the fit. While
+    # positions (n,) repeat, also measured velocities are those of the fit: 0.
     is_changed, d.velocity_memory = d.filter_time != d.sample_time, 0.0  # the fit skips jumps
     for i in range(len(q)):
         is_changed = is_changed or q[i] != d.changed_q[i]
@@ -156,14 +144,9 @@ def smooth_positions(m, d, q):
 
 @inlined
 def _filter(m, d, time, q):
-    """
-    Update the longer fit: a parabola through all positions, whose weights decay exponentially.
-
-    It is the fading-memory filter of degree 2; N. Morrison, Introduction to Sequential Smoothing
-    and Prediction, 1969. One position that jumps is skipped; after two in a row the fit begins
-    anew.
-
-    """
+    """Update the longer fit: a parabola through all positions, with decaying weights."""
+    # It is the fading-memory filter of degree 2; N. Morrison, Introduction to Sequential Smoothing
+    # and Prediction, 1969. One position that jumps is skipped; after two the fit begins anew.
     dt = time - d.filter_time
     is_new, jumps = not 0.0 < dt <= LONGEST_GAP, False
     for i in range(len(q)):
@@ -226,15 +209,11 @@ def is_jump(m, d, row, last, gap):
 
 @stage
 def put_estimate(m, d, window):
-    """
-    Estimate the velocities at the newest position; return whether there are enough positions.
-
-    A parabola is fitted to the positions of the last `window` seconds, at least LEAST, by its
-    normal equations; times are relative to WINDOW, positions to the newest one. The loop goes back
-    in time. It skips a position from which the joints cannot have reached the next one; after two
-    such positions in a row it ends, because the jump is permanent.
-
-    """
+    """Estimate velocities at the newest position; return whether there are enough positions."""
+    # Parabola through the positions of the last `window` [s], at least LEAST, by normal equations;
+    # times relative to WINDOW. The loop goes back in time. It skips a position from which the
+    # joints cannot have reached the next one; after two in a row it ends, because the jump is
+    # permanent.
     n, newest, last, count, out = d.n, d.fit_newest, d.fit_newest, 1, 0
     way, sums, s1, s2, s3, s4 = d.estimate, d.fit_sums, 0.0, 0.0, 0.0, 0.0
     for i in range(n):

@@ -51,13 +51,7 @@ def silence_text(what: str, silent: float, limit: float, why: str) -> str:
 
 def fault_text(code: int, joint: str, state: tuple[Array, Array], one: float, two: float,
                three: float) -> str:
-    """
-    Return the message for a fault of a joint state.
-
-    `code` is a code of `osc_ros.control.safety.sample`; `state` has its q and qd; the three
-    numbers are those that `sample` reports with this code.
-
-    """
+    """Return the message for a fault of a state (q, qd); code and numbers are from `sample`."""
     name = f"'{joint}'"
     if code in (sample.STANDS, sample.RUNS_BACK):
         return (f'the stamps of the states do not advance: for {one:.3f} s they '

@@ -2,16 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Prediction of the joint state while no states arrive, by integration of the forward dynamics.
+Prediction of the joint state while no states arrive: forward dynamics, midpoint method.
 
-The input is the torques that were sent since the last state; the integration is the midpoint
-method. Dry friction stops joints, and keeps them at rest. The unmodelled torque is assumed
-constant. It is estimated from the last states: the mean of the sent torque minus the inverse
-dynamics of the measured motion. Below NEGLIGIBLE of the effort limit it counts as noise.
-
-The unmodelled torque has two parts, load and dry friction. The load is compensated. Dry friction
-is predicted but not compensated, because it brings the arm to rest. The load keeps its sign when a
-joint reverses, so the unmodelled torque then changes by twice the friction.
+Its input is the torques sent since the last state. The unmodelled torque is assumed constant: the
+mean, over the last states, of the sent torque minus the inverse dynamics of the measured motion;
+below NEGLIGIBLE of the effort limit it is noise. It has two parts. The load is compensated, and
+keeps its sign when a joint reverses: the unmodelled torque then changes by twice the friction. Dry
+friction is predicted but not compensated, because it brings the arm to rest and keeps it there.
 
 If a joint has not moved in both directions, its friction is a share of its effort limit: the
 median share of the joints whose friction is known, at most FRICTION. If the unmodelled torque of
@@ -82,13 +79,9 @@ def forget_states_after(d, time):
 
 @inlined
 def put_acting(d, k, after, rows, out):
-    """
-    Write to out (n,) the torques that moved the arm between the recorded states k and `after`.
-
-    They are the inverse dynamics at the mean of both states. rows (3, n) are overwritten. Return
-    the time between the states [s]; if it is not positive, nothing is written.
-
-    """
+    """Write to out (n,) the torques that moved the arm from the recorded state k to `after`."""
+    # They are the inverse dynamics at the mean of both states; rows (3, n) are overwritten. Return
+    # the time between the states [s]; if it is not positive, nothing is written.
     dt = d.answer_times[after] - d.answer_times[k]
     if dt > 0.0:
         for i in range(len(out)):
@@ -102,12 +95,7 @@ def put_acting(d, k, after, rows, out):
 
 @inlined
 def _put_mean(d, rows, mean):
-    """
-    Write the mean unmodelled torque (n,) [N·m].
-
-    Return whether there were enough states, and whether all numbers of the mean are finite.
-
-    """
+    """Write the mean unmodelled torque (n,) [N·m]; return: enough states, all numbers finite."""
     kept, last = min(d.answers_kept, ANSWERED), d.answers
     duration, count = 0.0, 0
     mean[:] = 0.0
@@ -205,13 +193,8 @@ def forget_directions(d):
 
 @stage
 def compare_directions(m, d):
-    """
-    Update the friction of the joints from the oldest recorded states.
-
-    Newer states are not used, because they may still turn out to be frozen. Call this after every
-    `record_answer`.
-
-    """
+    """Update the friction of the joints; call this after every `record_answer`."""
+    # The oldest recorded states are used: newer ones may still turn out to be frozen.
     n, fastest, rows = d.n, m.fastest, d.room_rows
     if d.answers_kept < ANSWERED or d.answers % INTERVAL != 0:
         return
@@ -268,16 +251,11 @@ def put_inertia(model, q, rows, weight, M):
 
 @stage
 def _put_velocity(d, dt, q, out):
-    """
-    Replace the velocities `out` (n,) by the predicted ones a time step dt [s] later.
-
-    M, C and G are those at q and at the given velocities. Dry friction stops a joint, and keeps it
-    at rest as long as it is large enough. Its impulses p, at most friction · dt, and the
-    velocities q̇ satisfy M q̇ = M q̇_before + (τ - C - G) dt + p, with p opposite to q̇, and
-    smaller only where q̇ = 0: a linear complementarity problem (Moreau, "Unilateral contact and
-    dry friction in finite freedom dynamics", 1988). Return whether a solution was found.
-
-    """
+    """Replace velocities `out` (n,) by those dt [s] later; return whether they were found."""
+    # M, C and G are those at q and the given velocities. The impulses p of dry friction, at most
+    # friction · dt, satisfy M q̇ = M q̇_before + (τ - C - G) dt + p, with p opposite to q̇, and
+    # smaller only where q̇ = 0: a linear complementarity problem (Moreau, Unilateral contact and
+    # dry friction in finite freedom dynamics, 1988).
     n, rows, M = d.n, d.room_rows, d.room_matrix
     momentum, least, most, push, bias = rows[8], rows[9], rows[10], rows[11], rows[12]
     put_inertia(d.model, q, rows, bias, M)
@@ -329,13 +307,9 @@ def _begin(m, d):
 
 @stage
 def predict(m, d, now):
-    """
-    Advance the prediction to the time `now` [s], with the torques recorded as sent until then.
-
-    The prediction ends when the arm is at rest, TRUST after the last state, or when the model
-    returns a number that is not finite; from then on the predicted positions are constant.
-
-    """
+    """Advance the prediction to `now` [s] with the torques recorded as sent until then."""
+    # The prediction ends when the arm is at rest, TRUST after the last state, or when the model
+    # returns a number that is not finite; from then on the predicted positions are constant.
     n = d.n
     if not d.predicts:
         _begin(m, d)

@@ -108,12 +108,7 @@ def _obeys(d, i):
 
 @inlined
 def _is_pushed(d, joint):
-    """
-    Return whether an external force drives the arm.
-
-    This is so if `joint` obeys, and no joint contradicts: see OBEYS and DOUBT.
-
-    """
+    """Return whether an external force drives the arm: `joint` obeys, and none contradicts."""
     for i in range(d.n):
         is_varied, follows = False, False
         for lag in range(LAGS + 1):
@@ -131,12 +126,9 @@ def _is_pushed(d, joint):
 
 @inlined
 def _residuals(d, i, lag, sign):
-    """
-    Return how the last acting torques differ from `sign` times the sent ones, `lag` states older.
-
-    Whether all are within TOLERANCE; the sums of squared first and second differences of the rest.
-
-    """
+    """Compare the last acting torques with `sign` times the sent ones, `lag` states older."""
+    # Return whether all differences are within TOLERANCE, and the sums of their squared first and
+    # second differences.
     is_like, first, second, difference, change = True, 0.0, 0.0, 0.0, 0.0
     for k in range(MIRRORED):
         at = d.pairs - MIRRORED + k
@@ -153,13 +145,9 @@ def _residuals(d, i, lag, sign):
 
 @inlined
 def _mirrored_joint(m, d, qd):
-    """
-    Return the first joint whose acting torques are the opposite of the sent ones, or -1.
-
-    At a person who pushes twice as hard as the joint resists they are opposite, too. But then a
-    push that rises evenly explains the changes of the acting torques better.
-
-    """
+    """Return the first joint whose acting torques are the opposite of the sent ones, or -1."""
+    # If a person pushes twice as hard as the joint resists, they are opposite, too. But then a
+    # push that rises evenly explains the changes of the acting torques better.
     count = d.pairs
     for i in range(d.n if count >= MIRRORED else 0):
         if np.abs(qd[i]) < MOVING * m.fastest[i] or _obeys(d, i):
@@ -184,12 +172,8 @@ def _mirrored_joint(m, d, qd):
 
 @stage
 def examine(m, d):
-    """
-    Compare the states and torques recorded since the last call; store a joint that does not obey.
-
-    A joint without an effort limit in force is not examined.
-
-    """
+    """Compare states and torques recorded since the last call; store a joint that disobeys."""
+    # A joint without an effort limit in force is not examined.
     rows, last = d.room_rows, d.answers
     kept = min(d.answers_kept, ANSWERED)
     for one in range(last - kept, last - 1):
@@ -252,19 +236,12 @@ def watch_response(m, d):
 
 @stage
 def add_resistance(m, d, q, qd, out):
-    """
-    Add torques (n,) to `out` against external torques that drive a joint beyond its speed limit.
-
-    The added torques are zero in three cases: no joint that the external torques speed up is above
-    the share WEIGHT_RANGE[0] of its speed limit (see `osc_ros.control.limits.bounds`); a joint is
-    faster than EXAMINED times its speed limit, where the estimate of the external torques is
-    useless; or there was a hit in the last HITTING states, because a hit on a hard wall is over
-    before torques can act.
-
-    The external torques of all joints are cancelled together, because to cancel the acceleration
-    of a single joint, the other joints would need large torques.
-
-    """
+    """Add torques to `out` (n,) against external ones that drive a joint too fast."""
+    # They are zero if no joint that the external torques speed up is above WEIGHT_RANGE[0] of its
+    # speed limit (see `limits.bounds`); if a joint is faster than EXAMINED times its limit: the
+    # estimate is useless; and for HITTING states after a hit, which is over before torques can
+    # act. All external torques are cancelled together: to cancel the acceleration of one joint
+    # alone, others would need large torques.
     n, count, fastest = d.n, d.pairs, m.fastest
     recent = min(min(count, PAIRS), EXTERNAL)
     if recent == 0 or d.hit > 0 or any_beyond(qd, fastest, EXAMINED):

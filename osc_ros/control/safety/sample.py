@@ -147,12 +147,8 @@ def _timed(d):
 
 @inlined
 def _resolution(m, d, i):
-    """
-    Resolution of the last positions of a joint, such as an encoder count; infinite if unknown.
-
-    It is the smallest of all steps, and of all differences between consecutive steps.
-
-    """
+    """Resolution of the last positions of a joint, such as an encoder count; inf: unknown."""
+    # It is the smallest of all steps, and of all differences between consecutive steps.
     count = min(d.changes, CHANGES)
     first, least, last = d.changes - count, np.inf, 0.0
     for k in range(1, count):
@@ -247,15 +243,9 @@ def _jumps(m, d, time, q, qd):
 
 @inlined
 def _contradicts(m, d, time, q, qd):
-    """
-    Return whether a state contradicts the last state in doubt.
-
-    It does if the position step from the one to the other is not the mean velocity times dt.
-
-    Any speed is accepted, so that an arm far beyond its velocity limits is braked; but the
-    position step must agree with the velocities, and the velocities with each other.
-
-    """
+    """Return whether a state contradicts the last state in doubt."""
+    # The position step must be the mean velocity times dt, and the velocities must agree with each
+    # other. Any speed is accepted, so that an arm far beyond its velocity limits is braked.
     dt = time - d.doubted_time
     if not _is_regular(dt):
         return True

@@ -93,13 +93,7 @@ SOURCE_OF = np.array([SOURCES.index(one) if one in ('comply', 'retract', 'damp')
 
 @inlined
 def _goes_on(m, d, source, q, qd):
-    """
-    Return whether the arm can keep its hold position, `d.anchor` (n,) [rad, m].
-
-    This is so if `source` has set this position, and every joint, from its position q with its
-    velocity qd, will stop within SAGGED of it.
-
-    """
+    """Return whether `source` has set the anchor, and all joints will stop within SAGGED of it."""
     for i in range(len(q)):
         if np.abs(q[i] + qd[i] / m.stop_rate - d.anchor[i]) > SAGGED:
             return False
@@ -108,13 +102,9 @@ def _goes_on(m, d, source, q, qd):
 
 @inlined
 def begin_source(m, d, before, source, q, qd):
-    """
-    Set the anchor when the source of the torque changes from `before` to `source`.
-
-    The anchor (n,) is the position to which the new source moves the arm, and where it holds the
-    arm [rad, m]. It depends on the state q, qd (n,).
-
-    """
+    """Set the anchor (n,) when the source of the torque changes from `before` to `source`."""
+    # The anchor is the position to which the new source moves the arm from its state q, qd (n,),
+    # and where it holds the arm [rad, m].
     was_blind = before == BRAKE or before == WEIGHT
     if source == BRAKE or source == WEIGHT:
         if not was_blind and before != d.anchor_source:
@@ -141,13 +131,9 @@ def move_anchor(m, d, dt):
 
 @inlined
 def _extra_rate(m, i, q, qd):
-    """
-    Damping rate of a joint in addition to the stop rate [1/s].
-
-    It stops the joint before its position limit, and rises to `hardest_rate` for a joint far
-    beyond its speed limit, see TOO_FAST.
-
-    """
+    """Damping rate of a joint in addition to the stop rate [1/s]."""
+    # It stops the joint before its position limit, and rises to `hardest_rate` for a joint far
+    # beyond its speed limit, see TOO_FAST.
     speed = np.abs(qd)
     space = m.upper[i] - q if qd > 0.0 else q - m.lower[i]
     # a constant deceleration of q̇²/(2 space) stops at the limit
@@ -159,12 +145,7 @@ def _extra_rate(m, i, q, qd):
 
 @inlined
 def _put_accelerations(m, d, source, q, qd, qdd):
-    """
-    Write the accelerations (n,) [rad/s²] that brake the arm, or move it to the hold position.
-
-    The hold position is `d.anchor` (n,) [rad, m], which `begin_source` sets.
-
-    """
+    """Write the accelerations (n,) [rad/s²] that brake the arm, or move it to the anchor."""
     rate = m.stop_rate
     if source == BRAKE:
         rate = max(rate, BLIND_RATE)
@@ -193,15 +174,11 @@ def _share_within(h, limits, tau):
 
 @inlined
 def _put_within(m, d, q, qd):
-    """
-    Reduce `wanted` (n,), braking torques, to the limits (n,); return the factor.
-
-    The part beyond the bias torques is reduced by one factor for all joints, so that the kinetic
-    energy falls. Coriolis torques may take up the limits of an arm beyond its speed limits. If the
-    factor is then below EXACT, each joint is gradually braked separately, with `hardest_rate`:
-    such torques take energy from the arm at any speed, as long as the limits carry its weight.
-
-    """
+    """Reduce the braking torques `wanted` (n,) to the limits (n,); return the factor."""
+    # One factor for all joints reduces the part beyond the bias torques, so that the kinetic
+    # energy falls. If Coriolis torques take up the limits (factor below EXACT), each joint is
+    # gradually braked separately, with `hardest_rate`: this takes energy from the arm at any
+    # speed, as long as the limits carry its weight.
     rows, tau, limits, unmodelled = d.room_rows, d.wanted, d.effort_limits, d.stop_load
     rest, h, weight = rows[4], rows[5], rows[6]
     rest[:] = 0.0
@@ -230,13 +207,8 @@ def _put_within(m, d, q, qd):
 
 @stage
 def put_stop_torque(m, d, source, q, qd):
-    """
-    Write the torque (n,) of a source that needs no law to `wanted` [N·m].
-
-    `source` is an index in SOURCES; q and qd (n,) are the state of the arm. The torque includes
-    `stop_load`, and is within the effort limits in force.
-
-    """
+    """Write the torque (n,) of a source in SOURCES that needs no law to `wanted` [N·m]."""
+    # It includes `stop_load`, and is within the effort limits in force. q, qd (n,): state.
     n = d.n
     qdd, rest, tau = d.room_rows[7], d.room_rows[4], d.wanted
     rest[:], tau[:] = 0.0, 0.0

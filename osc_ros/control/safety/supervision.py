@@ -26,7 +26,12 @@ from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
-# Reactions by increasing priority; see `Watchdog`.
+# Reactions by increasing priority. 'report': the cause is counted, and the law continues.
+# 'comply': the arm stops, and then yields like a weak spring about the position of the contact.
+# 'retract': it goes back along its way by `Supervision.retreat`, and holds that position. 'hold':
+# it stops and holds its position. 'damp': it stops, and can then be pushed. 'gravity': only
+# gravity is compensated. 'zero': zero torque. 'deactivate': it stops; when it is at rest,
+# `Supervision.idle` applies and `Supervisor.is_finished` becomes true.
 REACTIONS = 'report', 'comply', 'retract', 'hold', 'damp', 'gravity', 'zero', 'deactivate'
 
 HARMLESS = '', 'report'  # reactions with which the law still controls the arm
@@ -42,34 +47,14 @@ HARDEST = 5.0  # highest braking rate before a position limit, as a multiple of 
 
 @dataclass(frozen=True)
 class Watchdog:
-    """
-    Reaction to one cause.
+    """Reaction to one cause; InputError if it is unknown, or if the time-out is not positive."""
 
-    Attributes
-    ----------
-    reaction : str
-        One of REACTIONS. 'report': the cause is counted, and the law continues. 'comply': the arm
-        stops, and then yields like a weak spring about the position of the contact. 'retract': the
-        arm goes back along its way by `Supervision.retreat`, and holds that position. 'hold': the
-        arm stops and holds its position. 'damp': the arm stops, and can then be pushed. 'gravity':
-        only gravity is compensated. 'zero': zero torque. 'deactivate': the arm stops; when it is
-        at rest, `Supervision.idle` applies and `Supervisor.is_finished` becomes true.
-    latched : bool
-        Whether the reaction lasts until `Supervisor.release`, rather than until the cause ends;
-        'deactivate' is always latched, 'report' never.
-    timeout : float [s]
-        Longest time between two calls of `Supervisor.reset_timeout`; after it the cause is active.
-        If infinite, the cause is active only after `Supervisor.report_fault`.
-
-    Raises
-    ------
-    InputError
-        An unknown reaction, or a time-out that is not positive.
-
-    """
-
-    reaction: str
+    reaction: str  # one of REACTIONS
+    # Whether it lasts until `Supervisor.release`, rather than until the cause ends; 'deactivate'
+    # is always latched, 'report' never.
     latched: bool = False
+    # Longest time between two calls of `Supervisor.reset_timeout`; after it the cause is active
+    # [s]. If infinite, the cause is active only after `Supervisor.report_fault`.
     timeout: float = np.inf
 
     def __post_init__(self) -> None:
@@ -170,12 +155,8 @@ class Supervision(Group):
         return watchdog is not None and watchdog.reaction not in HARMLESS
 
     def rates(self, ratio: float) -> tuple[float, float]:
-        """
-        Stop rate, and highest damping rate before a joint limit, stable at this period [1/s].
-
-        `ratio` is that of the inertias with and without payload, see `limits.payload_ratio`.
-
-        """
+        """Stop rate, and highest damping rate before a joint limit, stable at the period [1/s]."""
+        # `ratio`: of the inertias with and without payload, see `limits.payload_ratio`
         period = stretch(ratio) * self.period
         rate = self.stop_rate
         if ratio > 1.0:

@@ -72,50 +72,24 @@ class Model(Protocol):
 
 
 class Supervisor:
-    """
-    Checks states and torques, and replaces the law's torque while a cause is active.
+    """Checks states and torques, and replaces the law's torque while a cause is active."""
 
-    Heartbeats come by `reset_timeout`, faults by `report_fault`. States are checked, and torques
-    computed, by `step` and `watch` of `osc_ros.control.step.step`: finite, within the limits, and
-    continuous when their source changes. Errors of the law or the sensors never raise.
-
-    Without states the arm is braked along a predicted state; when the prediction ends, gravity is
-    compensated at the predicted position. The methods call the kernels of
-    `osc_ros.control.safety.safety`.
-
-    Attributes
-    ----------
-    robot : Robot
-    m, d : records
-        M has the settings of the supervisor, D its state: see `osc_ros.control.data`.
-    clock : callable
-        Monotonic clock [s].
-    silence_reason : callable
-        Returns why no states come, for the reason of 'stale_state'; '' if that is unknown.
-    states : str
-        What is missing in the reason of 'stale_state', such as 'joint states on /joint_states'.
-
-    Parameters
-    ----------
-    robot : Robot
-        Provides the joint limits.
-    model : Model
-        A law, or a `CommandModel`.
-    settings : Supervision
-    on_change : callable, optional
-        Called when the cause or the reaction has changed.
-    clock : callable, optional
-
-    """
+    # `step` and `watch` of `osc_ros.control.step.step` compute the torques: finite, within the
+    # limits, continuous when their source changes; errors of the law or the sensors never raise.
+    # Without states the arm is braked along a predicted state; when the prediction ends, gravity
+    # is compensated at its last position.
 
     def __init__(self, robot: Robot, model: Model, settings: Supervision,
                  on_change: Callable[[], None] = lambda: None,
                  clock: Callable[[], float] = perf_counter) -> None:
         self.robot, self._model = robot, model
+        # called when cause or reaction have changed; monotonic clock [s]
         self._on_change, self.clock = on_change, clock
-        self.m, self.d = M.new(n=robot.n), D.new(n=robot.n)
+        self.m, self.d = M.new(n=robot.n), D.new(n=robot.n)  # settings; state
         # reasons by cause; time of the last rejected state, and the reason
         self._texts, self._rejected = dict[str, str](), (-np.inf, '')
+        # for the reason of 'stale_state': returns why no states come, or ''; and what is missing,
+        # such as 'joint states on /joint_states'
         self.silence_reason: Callable[[], str] = str
         self.states = 'joint states'
         self._names: tuple[str, ...] = ()
@@ -139,13 +113,7 @@ class Supervisor:
 
     @property
     def texts(self) -> tuple[Any, ...]:
-        """
-        Three parts of the state that are not in the records.
-
-        The reason of each cause; time and reason of the last rejection of a state; the causes of
-        `set_present`, with their reasons.
-
-        """
+        """Reasons by cause; time, reason of the last rejected state; causes of `set_present`."""
         return dict(self._texts), self._rejected, dict(self._lasting)
 
     @texts.setter
@@ -216,15 +184,8 @@ class Supervisor:
         return self._names.index(name) if name in self._names else -1
 
     def begin(self, tau: Array | None = None) -> None:
-        """
-        Reset the supervisor and latched causes; counts and the reason of 'runaway' stay.
-
-        Parameters
-        ----------
-        tau : (n,), optional
-            Present torque of the joints [N·m], from which the first torque continues.
-
-        """
+        """Reset state and latched causes; the first torque continues from tau (n,) [N·m]."""
+        # Counts and the reason of 'runaway' stay.
         now, m, d = self.clock(), self.m, self.d
         before = d.copy()
         d.clear()
@@ -341,12 +302,8 @@ class Supervisor:
 
     @property
     def is_finished(self) -> bool:
-        """
-        Whether commands must end: the arm was given up, or a deactivation is complete.
-
-        A deactivation ends after PATIENCE seconds even if the arm still moves.
-
-        """
+        """Whether commands must end: the arm was given up, or a deactivation is complete."""
+        # A deactivation ends after PATIENCE seconds even if the arm still moves.
         if self.reaction != 'deactivate':
             return self.reaction == ABANDON
         d = self.d
@@ -356,13 +313,7 @@ class Supervisor:
                     or self.clock() - d.reaction_began > PATIENCE)
 
     def take_stopped(self) -> int:
-        """
-        Return and clear how the law must continue after a reaction.
-
-        0: no reaction has ended. REJOINS: the motions go on from the pose of the arm. HOLDS: the
-        law holds this pose.
-
-        """
+        """Return and clear how the law goes on after a reaction: REJOINS, HOLDS; 0: none ended."""
         if self.reaction not in HARMLESS or self.is_stale:
             return 0
         stopped, self.d.stopped = self.d.stopped, 0
@@ -385,14 +336,10 @@ class Supervisor:
     # inputs
 
     def release(self) -> None:
-        """
-        Release latched causes that are no longer present, and clear 'runaway'.
-
-        From now on frozen positions count as an arm at rest until they change, because an arm that
-        its brakes stop abruptly looks the same. Measured velocities are used again, and compared
-        with the positions anew.
-
-        """
+        """Release latched causes that are no longer present, and clear 'runaway'."""
+        # From now on frozen positions count as an arm at rest until they change, because an arm
+        # that its brakes stop abruptly looks the same. Measured velocities are used again, and
+        # compared with the positions anew.
         d = self.d
         if self.has_estimates:
             d.velocity_kind[:], d.is_told[:], d.exceeded[:] = 0, 0, 0
@@ -411,12 +358,7 @@ class Supervisor:
         self._update()
 
     def fade(self, weight: Array) -> None:
-        """
-        Fade the torques to those of a model with an additional weight (n,) [N·m].
-
-        The fade takes `blend_time`.
-
-        """
+        """Fade the torques in `blend_time` to a model with an additional weight (n,) [N·m]."""
         self.d.was_blind = -1
         if self.is_stale:  # the unmodelled torque was estimated with the previous model
             self.d.predicted_load[:] -= weight
@@ -449,13 +391,9 @@ class Supervisor:
             self.report_fault(DEADLINE, f'an update took {took:.4f} s')
 
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
-        """
-        Return whether a state with the stamp `time` [s] is plausible, and use it if it is.
-
-        The checks are those of `osc_ros.control.safety.sample`. While the positions are frozen,
-        the arm is braked as without states.
-
-        """
+        """Return whether a state with the stamp `time` [s] is plausible, and use it if it is."""
+        # The checks are those of `sample`. While the positions are frozen, the arm is braked as
+        # without states.
         d = self.d
         d.sample_time, d.now, d.sample_q[:], d.sample_qd[:] = time, self.clock(), q, qd
         accepted = self._accept(self.m, d)

@@ -95,13 +95,9 @@ def _begin(d, time, q, qd):
 
 @inlined
 def _residuals(d, i, other, late, gain):
-    """
-    Return the squares, summed over all intervals, of a comparison of integrals of joint i.
-
-    With `gain` times the travel of joint `other`, `late` intervals before: of the difference, and
-    of both, and their product.
-
-    """
+    """Compare integrals of joint i with `gain` times the earlier travel of joint `other`."""
+    # The travel is that `late` intervals before. Return sums over all intervals: of the squared
+    # difference, of travel², integral · travel and integral².
     first, left, qq, iq, ii = max(d.rows - INTERVALS, 0), 0.0, 0.0, 0.0, 0.0
     for k in range(first, d.rows - 1):
         after, row, before = (k + 1) % INTERVALS, k % INTERVALS, (k - late) % INTERVALS
@@ -260,14 +256,10 @@ def _advance(m, d, time, q, qd, compares):
 
 @inlined
 def _follow(m, d, time, q, qd):
-    """
-    Take a state with a new stamp; return whether velocities no longer fit.
-
-    Nothing is compared while no position changes, because a driver may repeat its last values.
-    There is one exception. If no position has changed since the start, and the velocities have
-    been in doubt for FROZEN_LONG, the arm is at rest, and its velocities are compared.
-
-    """
+    """Take a state with a new stamp; return whether velocities no longer fit."""
+    # Nothing is compared while no position changes, because a driver may repeat its last values.
+    # There is one exception. If no position has changed since the start, and the velocities have
+    # been in doubt for FROZEN_LONG, the arm is at rest, and its velocities are compared.
     dt, is_repeated = time - d.stamps[0], True
     for i in range(len(q)):
         is_repeated = is_repeated and q[i] == d.changed_q[i]
@@ -318,13 +310,9 @@ def _factor(d, i):
 
 @stage
 def bound_velocities(m, d, q, qd):
-    """
-    Bound velocities by those of the last three positions; return a joint to report, and its jump.
-
-    The joint is -1 if there is none: one is reported if velocities jump often. While no position
-    changes, only velocities that jump are bounded.
-
-    """
+    """Bound qd (n,) by the last three positions; return a joint to report, or -1, and its jump."""
+    # A joint is reported if velocities jump often. While no position changes, only velocities that
+    # jump are bounded.
     joint, jump, newest = -1, 0.0, d.fit_newest
     row, oldest = (newest - 1) % MOST, (newest - 2) % MOST
     dt, before = d.fit_times[newest] - d.fit_times[row], d.fit_times[row] - d.fit_times[oldest]
@@ -376,12 +364,8 @@ def bound_velocities(m, d, q, qd):
 
 @inlined
 def fit_velocities(m, d, time, q, qd):
-    """
-    Replace velocities in qd (n,) that do not fit the positions q (n,); return if that is possible.
-
-    A state that is not finite changes nothing.
-
-    """
+    """Replace velocities in qd (n,) that do not fit q (n,); return whether that is possible."""
+    # A state that is not finite changes nothing.
     for i in range(len(q)):
         if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
             return True
