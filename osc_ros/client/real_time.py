@@ -54,9 +54,8 @@ SYSTEM = System()
 class RealTimeBackend(LawBackend):
     """The process of osc_arm's loop without its node; only this client commands it."""
 
-    # A program that ends normally stops the arm and the process; if it is killed, the loop
-    # continues to the last goal and holds it. `links`: base and tip; for the rest see
-    # `Arm.real_time`.
+    # A program that ends normally stops the arm and the process; if it is killed, the loop goes on
+    # to the last goal and holds it. `links`: base and tip; for the rest see `Arm.real_time`.
 
     _loop: LoopProcess
 

@@ -72,9 +72,8 @@ _nodes: list[Node] = []  # the last node keeps the DDS participant of all client
 
 def shared_context() -> Context:
     """Return the context of rclpy of all clients; its participant lasts until the process ends."""
-    # A new participant has the GUID of the old one: a Fast DDS peer that missed the end of the old
-    # one does not send its topics again. So a hidden node (its name begins with _) keeps the first
-    # one.
+    # A new participant has the GUID of an old one. A Fast DDS peer that missed the end of the old
+    # one does not send its topics again, so a hidden node ('_…') keeps the participant.
     with _LOCK:
         if not _nodes or not _nodes[-1].context.ok():  # a signal shuts down all contexts
             context = Context()
