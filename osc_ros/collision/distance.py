@@ -58,12 +58,7 @@ def nearest_point(kind: int, size: Size, x: Vector) -> Vector:
 
 @inlined
 def _stretched(kind: int, size: Size, x: Vector, c: Vector, v: Vector) -> Vector:
-    """
-    Return v minus the velocity of the nearest point c of a solid at rest, while x moves with v.
-
-    This is (1 - P) v, P the derivative of the nearest point.
-
-    """
+    """Return v, the velocity of x, minus that of its nearest point c: (1 - P) v, P = ∂c / ∂x."""
     if kind == POINT:
         return v
     if kind == SEGMENT:
@@ -97,13 +92,9 @@ def _height(kind: int, x: Vector, c: Vector) -> float:
 
 @stage
 def _lowest(kind: int, size: Size, a: Vector, u: Vector) -> float:
-    """
-    Return s, 0 to 1, of the point a + s u nearest to a solid, by Newton's method in a bracket.
-
-    Half the derivative of the squared distance increases with s; it is piecewise linear unless the
-    solid is a cylinder.
-
-    """
+    """Return s, 0 to 1, of the point a + s u nearest to a solid; Newton's method in a bracket."""
+    # Half the derivative of the squared distance increases with s; it is piecewise linear unless
+    # the solid is a cylinder.
     if kind == HALF_SPACE:
         return 0.0 if u[2] > 0.0 else 1.0
     low, high, s = 0.0, 1.0, 0.0
@@ -169,14 +160,9 @@ def bound_of(kind: int, size: Size, a: Vector, u: Vector) -> float:
 
 @stage
 def near_points(kind: int, size: Size, a: Vector, u: Vector) -> tuple[float, float, float]:
-    """
-    Return the distance of the segment a + s u, 0 ≤ s ≤ 1, to a solid, and two values of s.
-
-    Between these the segment is nearer to the solid than the distance plus TOLERANCE; if the solid
-    is a point, both are the nearest one. All vectors are in the axes of the solid. The distance is
-    0 if the segment meets the solid; that to a half-space is then negative.
-
-    """
+    """Return the distance of the segment a + s u, 0 ≤ s ≤ 1, to a solid, and two values of s."""
+    # Between these, points are nearer than the distance plus TOLERANCE. All in the axes of the
+    # solid. The distance is 0 if the two meet; that to a half-space is then negative.
     s = _lowest(kind, size, a, u)
     least = _height_at(kind, size, along(s, u, a))
     if kind == POINT:  # the nearest point is unique
@@ -213,23 +199,9 @@ def _way_out(kind: int, size: Size, x: Vector) -> tuple[float, Vector]:
 @stage
 def height_and_bend(kind: int, size: Size, x: Vector, v: Vector
                     ) -> tuple[float, Vector, Vector, float]:
-    """
-    Distance of a point x to a solid at rest, and its derivatives.
-
-    Parameters
-    ----------
-    kind, size
-        See KINDS.
-    x, v : (3,)
-        Point, and its velocity, in the axes of the solid.
-
-    Returns
-    -------
-    float, (3,), (3,), float
-        Distance; nearest point of the solid; unit normal from there to x; the part of the second
-        derivative of the distance that does not depend on the acceleration of x: ṅ · v.
-
-    """
+    """Distance of a point x with velocity v to a solid at rest, and its derivatives."""
+    # In the axes of the solid: distance; nearest point; unit normal from there to x; ṅ · v, the
+    # part of the second derivative that does not depend on the acceleration of x.
     c = nearest_point(kind, size, x)
     e = sub(x, c)
     d = np.sqrt(dot(e, e))
@@ -248,13 +220,9 @@ def height_and_bend(kind: int, size: Size, x: Vector, v: Vector
 def relative_motion(x: Vector, v: Vector, a: Vector, frame: tuple[Vector, Vector, Vector, Vector,
                                                                   Vector]
                     ) -> tuple[Vector, Vector]:
-    """
-    Velocity and acceleration of a point relative to a moving frame, in axes that do not turn.
-
-    `frame` has the origin of the frame, its angular velocity and acceleration, and velocity and
-    acceleration of the origin; x, v, a are those of the point.
-
-    """
+    """Velocity and acceleration of a point relative to a moving frame, axes that do not turn."""
+    # x, v, a are those of the point; `frame` has its origin, angular velocity and acceleration,
+    # and velocity and acceleration of the origin.
     origin, omega, alpha, velocity, acceleration = frame
     r = sub(x, origin)
     across = cross(omega, r)

@@ -45,20 +45,10 @@ CELL = 0.012  # largest edge of a divided triangle [m]
 
 
 class Visits(NamedTuple):
-    """
-    Points of other links that came near a body.
+    """Points of other links that came near a body."""
 
-    Attributes
-    ----------
-    points : (n, 3)
-        In the frame of the body [m].
-    weight : float
-        Cost of a capsule that reaches a point.
-
-    """
-
-    points: Array
-    weight: float
+    points: Array  # (n, 3) in the frame of the body [m]
+    weight: float  # cost of a capsule that reaches a point
 
 
 NO_VISITS = Visits(np.zeros((0, 3)), 0.0)
@@ -66,23 +56,11 @@ NO_VISITS = Visits(np.zeros((0, 3)), 0.0)
 
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """
-    Capsules around a body.
-
-    Attributes
-    ----------
-    capsules : tuple of ((2, 3), float)
-        Ends and radius [m].
-    beyond : float [m]
-        Largest distance of a point of the capsules from the body.
-    ratio : float
-        Volume of the capsules' union, relative to the convex hull of the body.
-
-    """
+    """Capsules around a body."""
 
     capsules: tuple[Capsule, ...]
-    beyond: float
-    ratio: float
+    beyond: float  # largest distance of a point of the capsules from the body [m]
+    ratio: float  # volume of the capsules' union, relative to the convex hull of the body
 
 
 def number_by_distance(beyonds: Sequence[float]) -> int:
@@ -96,13 +74,9 @@ def number_by_distance(beyonds: Sequence[float]) -> int:
 
 
 def enclosures(cells: Array, most: int = MOST, visits: Visits = NO_VISITS) -> list[Enclosure]:
-    """
-    Return capsules around cells (m, k, 3) [m]: one, two, … at most `most` in number.
-
-    The first capsule has about the least cost. Each further one replaces the capsule of a part by
-    two, and then the parts exchange cells.
-
-    """
+    """Return capsules around cells (m, k, 3) [m]: one, two, … at most `most` in number."""
+    # The first capsule has about the least cost. Each further one replaces the capsule of a part
+    # by two, and then the parts exchange cells.
     body = _Body(cells, visits)
     of_cell = np.zeros(len(cells), dtype=np.intp)
     capsules = [body.capsule(of_cell == 0)]

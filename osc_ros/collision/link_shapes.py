@@ -31,29 +31,12 @@ EXAMPLE = '{link: forearm, ends: [[0, 0, 0], [0, 0, 0.3]], radius: 0.06}'
 
 @dataclass(frozen=True, eq=False)
 class LinkShape:
-    """
-    A capsule on a link: all points within a radius of a straight segment.
-
-    Attributes
-    ----------
-    link : str
-    ends : (2, 3)
-        Ends of the segment in the frame of the link [m], equal for a sphere; read-only.
-    radius : float [m]
-    attached : str
-        Name of the thing on the link that has this shape; empty: a shape of the link itself.
-
-    Raises
-    ------
-    InputError
-        A radius that is not positive, ends that are not two finite points; names the link.
-
-    """
+    """A capsule on a link: all points within a radius of a segment; InputError if invalid."""
 
     link: str
-    ends: Array
-    radius: float
-    attached: str = ''
+    ends: Array  # (2, 3) of the segment in the link's frame [m], equal: a sphere; read-only
+    radius: float  # [m]
+    attached: str = ''  # thing on the link that has this shape; empty: the link itself
 
     def __post_init__(self) -> None:
         if not (isinstance(self.link, str) and self.link):
@@ -74,19 +57,10 @@ class LinkShape:
 
 @dataclass(frozen=True, eq=False)
 class ShapeModel:
-    """
-    The shapes of an arm's links, and which pairs of links are not compared.
-
-    Attributes
-    ----------
-    shapes : tuple of LinkShape
-    ignored : frozenset of frozenset of str
-        Pairs of link names.
-
-    """
+    """The shapes of an arm's links, and which pairs of links are not compared."""
 
     shapes: tuple[LinkShape, ...]
-    ignored: frozenset[Pair] = frozenset()
+    ignored: frozenset[Pair] = frozenset()  # pairs of link names
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -95,15 +69,8 @@ class ShapeModel:
 
     @classmethod
     def of_yaml(cls, text: str, where: str) -> ShapeModel:
-        """
-        Return the model from the text of a YAML file; `where` names the file in errors.
-
-        Raises
-        ------
-        InputError
-            The text is not as `to_yaml` writes it; names the entry and what is accepted.
-
-        """
+        """Return the model from the text of a YAML file; `where` names the file in errors."""
+        # InputError, which names the entry, if the text is not as `to_yaml` writes it.
         try:
             found = yaml.safe_load(text)
         except yaml.YAMLError as error:
@@ -171,24 +138,9 @@ def shipped_shapes(name: str) -> ShapeModel:
 
 
 def shape_model(robot: str, file: str = '', srdf: str = '') -> ShapeModel:
-    """
-    Return the shapes of a robot from files.
-
-    Parameters
-    ----------
-    robot : str
-        Name of a robot that comes with the package, whose shapes apply if there is no file.
-    file : str
-        Path of a YAML file as `ShapeModel.of_yaml` reads it.
-    srdf : str
-        Path of an SRDF, whose `disable_collisions` are ignored, too.
-
-    Raises
-    ------
-    InputError, ModelError
-        There are no shapes for this robot, or a file cannot be read.
-
-    """
+    """Return the shapes of a YAML file; without one, those of a robot that comes with osc_ros."""
+    # The `disable_collisions` of an SRDF are ignored, too. InputError or ModelError if there are
+    # no shapes for this robot, or a file cannot be read.
     names = sorted(path.name.removesuffix(ENDING) for path in ROBOTS.glob(f'*{ENDING}'))
     if not file and robot not in names:
         raise InputError(f"there are no shapes for the robot '{robot[:40]}': give a file "

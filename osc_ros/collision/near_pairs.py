@@ -37,12 +37,8 @@ PARALLEL = 1e-12  # of det / (a e): segments with a smaller one count as paralle
 
 
 def segment_distances(first: Array, second: Array) -> Array:
-    """
-    Return the distances (…) of pairs of segments, (…, 2, 3) each: ends [m].
-
-    Source: C. Ericson, Real-Time Collision Detection, 2005, section 5.1.9.
-
-    """
+    """Return the distances (…) of pairs of segments, (…, 2, 3) each: ends [m]."""
+    # Source: C. Ericson, Real-Time Collision Detection, 2005, section 5.1.9.
     d1, d2 = first[..., 1, :] - first[..., 0, :], second[..., 1, :] - second[..., 0, :]
     r = first[..., 0, :] - second[..., 0, :]
     a, e = (d1 * d1).sum(-1), (d2 * d2).sum(-1)
@@ -61,12 +57,8 @@ def _ratio(numerator: Array, denominator: Array) -> Array:
 
 
 def link_distances(robot: Robot, model: ShapeModel, positions: Array) -> dict[Pair, Array]:
-    """
-    Return the distances (S,) [m] of all pairs of links, at positions (S, nq).
-
-    The distance is negative where shapes overlap. InputError for a link that the robot lacks.
-
-    """
+    """Return the distances (S,) [m] of all pairs of links, at positions (S, nq)."""
+    # Negative where shapes overlap. InputError for a link that the robot lacks.
     model.require_links(robot.frames, f"shapes of '{robot.name}'")
     links = model.links
     of_link = {link: [i for i, shape in enumerate(model.shapes) if shape.link == link]
@@ -121,24 +113,9 @@ def random_positions(robot: Robot, samples: int, seed: int) -> Array:
 
 def visits_of(robot: Robot, links: Sequence[str], bodies: Sequence[Array], seed: int = 1
               ) -> list[Visits]:
-    """
-    Return for each body on a link the places of other bodies that come near it.
-
-    A visit is in a posture in which two bodies are nearer than VISITED, and farther apart than
-    CLOSE: nearer ones are to be held off. Bodies that visit each other in almost all postures are
-    left out: capsules would hold them off anyhow.
-
-    Parameters
-    ----------
-    robot : Robot
-    links : sequence of str
-        The link of each body; of neighbours no visits are returned.
-    bodies : sequence of (m, 3)
-        Points of the surface in the frame of the link [m].
-    seed : int
-        Of the random postures.
-
-    """
+    """Return the visits to each body; a body is surface points (m, 3) in its link's frame [m]."""
+    # A visit: two bodies are nearer than VISITED, but not than CLOSE, which is to be held off.
+    # Left out: neighbours, and bodies near in almost all postures, which capsules hold off anyhow.
     R, p = _frames(robot, links, random_positions(robot, VISITS, seed))
     trees = [cKDTree(body[::max(len(body) // BODY, 1)]) for body in bodies]
     few = [body[::max(len(body) // POINTS, 1)] for body in bodies]
@@ -167,20 +144,8 @@ def _visits(found: list[Array]) -> Visits:
 
 def chosen_shapes(robot: Robot, choices: Sequence[Sequence[tuple[LinkShape, ...]]],
                   least: Sequence[int], seed: int = 2, samples: int = 2000) -> list[int]:
-    """
-    Return the index of the choice of each body: with the shapes that are worth their comparisons.
-
-    Parameters
-    ----------
-    robot : Robot
-    choices : sequence of sequences of tuples of LinkShape
-        For each body.
-    least : sequence of int
-        Number of shapes that each body has at least.
-    seed, samples : int
-        Of the random postures.
-
-    """
+    """Return for each body the index of the choice whose shapes are worth their comparisons."""
+    # `choices` has the sets of shapes for each body, `least` the least number of shapes of each.
     held = _held(robot, choices, random_positions(robot, samples, seed))
     chosen = [len(one) - 1 for one in choices]
 
@@ -225,28 +190,10 @@ def _held(robot: Robot, choices: Sequence[Sequence[tuple[LinkShape, ...]]], posi
 
 def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, seed: int = 0,
                      margin: float = 0.05, default: Array | None = None) -> dict[Pair, str]:
-    """
-    Return the reason for each pair of links that need not be compared.
-
-    Parameters
-    ----------
-    robot : Robot
-    model : ShapeModel
-    samples, seed : int
-        Number of random postures within the limits, and their seed.
-    margin : float [m]
-        A pair is near in a posture if its distance is at most this.
-    default : (nq,), optional
-        Posture in which no pair may be close; default: each joint in the middle of its limits.
-
-    Returns
-    -------
-    dict of frozenset of str to str
-        'Adjacent': one body, or bodies that a joint connects; 'Always': the shapes are nearer than
-        CLOSE in at least ALWAYS of the postures; 'Default': they are in the default posture;
-        'Never': they are near in no posture.
-
-    """
+    """Return, from random postures, why pairs of links need not be compared."""
+    # 'Adjacent': on one body or joined ones; 'Always': nearer than CLOSE in ALWAYS of the
+    # postures; 'Default': so at `default` (nq,), else mid-range; 'Never': never within `margin`
+    # [m].
     first = _middle(robot) if default is None else np.asarray(default, dtype=np.float64)
     at = np.concatenate([first[None], random_positions(robot, samples, seed)])
     found = {}

@@ -161,15 +161,8 @@ def require_clear_base(name: str, obstacle: Obstacle, most: float = 0.01) -> Non
 
 def changed_obstacles(present: Mapping[str, Obstacle], changes: Mapping[str, Obstacle | None]
                       ) -> dict[str, Obstacle]:
-    """
-    Return the obstacles after changes; None removes one.
-
-    Raises
-    ------
-    InputError
-        There are more than MOST_OBSTACLES without a link, or a new one contains the base.
-
-    """
+    """Return the obstacles after changes; None removes one."""
+    # InputError: more than MOST_OBSTACLES without a link, or a new one contains the base.
     for name, one in changes.items():
         require_type('name of an obstacle', name, str, "a str, such as 'box'")
         if one is not None:
@@ -193,23 +186,14 @@ def put_solid(solids: Any, k: int, obstacle: Obstacle) -> None:
 
 
 class Obstacles(Mapping[str, Obstacle]):
-    """
-    The obstacles of a law, at most MOST_OBSTACLES, by name.
-
-    Attributes
-    ----------
-    record : record SOLIDS
-        The solids of the obstacles, for kernels.
-    grids : list of (k, MOST_OBSTACLES)
-        For each setup whose torques are computed, the odometer before which its shapes are not
-        near each obstacle. While torques blend there are two, but only the first one that is
-        computed sees `has_changed`, so a change of an obstacle clears its column in both.
-
-    """
+    """The obstacles of a law by name, at most MOST_OBSTACLES."""
 
     def __init__(self) -> None:
+        # For each setup that computes torques, (k, MOST_OBSTACLES): the odometer before which its
+        # shapes are not near each obstacle. While torques blend there are two, but only the first
+        # one sees `has_changed`, so a change of an obstacle clears its column in both.
         self.grids: list[Array] = []
-        self.record = SOLIDS.new(k=MOST_OBSTACLES)
+        self.record = SOLIDS.new(k=MOST_OBSTACLES)  # for kernels
         self._found: dict[str, tuple[int, Obstacle]] = {}
 
     def __getitem__(self, name: str) -> Obstacle:
@@ -252,14 +236,9 @@ class Obstacles(Mapping[str, Obstacle]):
 
     def update(self, changes: Mapping[str, Obstacle | None], clears: bool = False,
                since: float = NEW) -> None:
-        """
-        Add or move the named obstacles, and remove those that are None; all of them or none.
-
-        With `clears`, the obstacles that are not named are removed, too. New ones come into force
-        from the time `since` on [s], by default from the next tick on. For errors see
-        `changed_obstacles`.
-
-        """
+        """Add or move the named obstacles, and remove those that are None; all of them or none."""
+        # With `clears`, all others are removed, too. New ones come into force at the time `since`
+        # [s], by default at the next tick. For errors see `changed_obstacles`.
         after, before = changed_obstacles({} if clears else self, changes), set(self._found)
         for name in before - after.keys():
             del self[name]

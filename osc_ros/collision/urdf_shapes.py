@@ -50,55 +50,21 @@ SECTORS = 32  # of the circles that stand for a cylinder
 
 @dataclass(frozen=True, eq=False)
 class Element:
-    """
-    The shapes that stand for a collision element, and how much larger they are.
-
-    Attributes
-    ----------
-    link, source : str
-        The link; the mesh as in the URDF, or the kind of the primitive.
-    shapes : tuple of LinkShape
-    beyond : float [m]
-        Largest distance of a point of the shapes from the element.
-    ratio : float
-        Volume of the shapes relative to the convex hull of the element.
-
-    """
+    """The shapes that stand for a collision element, and how much larger they are."""
 
     link: str
-    source: str
+    source: str  # the mesh as in the URDF, or the kind of the primitive
     shapes: tuple[LinkShape, ...]
-    beyond: float
-    ratio: float
+    beyond: float  # largest distance of a point of the shapes from the element [m]
+    ratio: float  # volume of the shapes relative to the convex hull of the element
 
 
 def shapes_of_urdf(text: str, folder: Path, robot: Robot | None = None, most: int = MOST
                    ) -> tuple[ShapeModel, list[Element]]:
-    """
-    Return the shapes of a URDF's collision elements, without ignored pairs, and a report.
-
-    Parameters
-    ----------
-    text : str
-        Text of the URDF.
-    folder : Path
-        Of the URDF, for meshes: see `osc_ros.model.files.mesh_file`.
-    robot : Robot, optional
-        Only links of this robot have shapes. A link that a locked prismatic joint carries, such as
-        a finger, has a shape that contains all of its positions. The capsules are closest where
-        other links come near, and as many as are worth their comparisons.
-    most : int
-        Largest number of capsules for an element.
-
-    Raises
-    ------
-    ModelError
-        The URDF has no usable collision element, or one is wrong, or its mesh is missing or not
-        readable; names the link and the file.
-    InputError
-        trimesh is not installed and there are meshes.
-
-    """
+    """Return the shapes of a URDF's collision elements, without ignored pairs, and a report."""
+    # Only on links of `robot`, if given. A shape on a locked prismatic joint contains all its
+    # positions. ModelError: no usable element, a wrong one, no readable mesh; InputError: no
+    # trimesh.
     found = [one for one in collision_elements(text)
              if robot is None or one.link in robot.frames]
     if not found:
@@ -167,28 +133,9 @@ def _elements(visual: Visual, cells: Array, visits: Visits, most: int) -> list[E
 
 def mesh_shapes(file: Path, link: str, pose: Array, scale: float = 1.0, name: str = '',
                 most: int = MOST) -> tuple[LinkShape, ...]:
-    """
-    Return capsules around a mesh that is fixed to a link, such as that of a grasped thing.
-
-    Parameters
-    ----------
-    file : Path
-    link : str
-    pose : (4, 4)
-        Of the mesh in the frame of the link.
-    scale : float
-        Length of a unit of the mesh [m].
-    name : str
-        See `LinkShape.attached`.
-    most : int
-        Largest number of capsules.
-
-    Raises
-    ------
-    ModelError, InputError
-        The mesh is missing or not readable; trimesh is not installed.
-
-    """
+    """Return capsules around a mesh at a pose (4, 4) on a link, such as of a grasped thing."""
+    # `scale`: unit of the mesh [m]; `name`: see `LinkShape.attached`. ModelError or InputError if
+    # the mesh is missing or not readable, or trimesh is not installed.
     visual = Visual(link, finite_array('pose', pose, (4, 4)), 'mesh', (scale,) * 3, str(file),
                     (1.0,) * 4)
     return tuple(replace(one, attached=name) for one in enclosed(
