@@ -52,12 +52,7 @@ def require_moving(name: str, link: str, robot: Robot) -> None:
 
 
 def thing_shapes(name: str, thing: Obstacle, robot: Robot) -> tuple[LinkShape, ...]:
-    """
-    Return capsules around a solid with a link, in the frame of the link; this is slow.
-
-    For errors see `require_moving`.
-
-    """
+    """Capsules around a solid with a link, in the link's frame; slow. Errors: `require_moving`."""
     require_moving(name, thing.link, robot)
     T = thing.pose
     return tuple(LinkShape(thing.link, one.ends @ T[:3, :3].T + T[:3, 3], one.radius, name)
@@ -66,28 +61,10 @@ def thing_shapes(name: str, thing: Obstacle, robot: Robot) -> tuple[LinkShape, .
 
 def with_attached(clearance: Clearance, shapes: Sequence[LinkShape], robot: Robot, q: Array,
                   before: Clearance | None = None) -> Clearance:
-    """
-    Return the clearance with other things than those that it has.
-
-    Parameters
-    ----------
-    clearance : Clearance
-    shapes : sequence of LinkShape
-        Shapes of all things, with their names: of `thing_shapes`, or, for a mesh, of
-        `osc_ros.collision.urdf_shapes.mesh_shapes`.
-    robot : Robot
-    q : (nq,)
-        Joint positions at which the new things are grasped.
-    before : Clearance, optional
-        The one in force, default `clearance`: a thing of which it has the same objects stays as it
-        was grasped.
-
-    Raises
-    ------
-    InputError
-        More than MOST_THINGS things or MOST_SHAPES shapes, or one without a name of its own.
-
-    """
+    """Return the clearance with these shapes of things (see `thing_shapes`) instead of its own."""
+    # New things are grasped at q (nq,). A thing of which `before`, the clearance in force (default
+    # `clearance`), has the same objects stays as grasped. InputError: more than MOST_THINGS things
+    # or MOST_SHAPES shapes, or a thing without a name of its own.
     before, things = before or clearance, dict.fromkeys(one.attached for one in shapes)
     if len(things) > MOST_THINGS or len(shapes) > MOST_SHAPES:
         raise InputError(f'{len(things)} things with {len(shapes)} shapes on links: give '

@@ -4,16 +4,13 @@
 """
 Bounds of the joint accelerations from the limits of position and velocity.
 
-A joint may approach a position limit only as fast as it can still stop before it.
+A joint may approach a position limit only as fast as it can still stop before it. Near its speed
+limit, the mean of the acceleration that the torques do not explain is subtracted from the bound:
+a person, a contact, a payload, or compensated friction that does not exist may drive the joint.
+If the joint responds less than the model, as with an unknown load, this mean follows faster.
 
-Near its speed limit a joint may also be driven by a person, a contact, a payload, or friction that
-is compensated but does not exist. The part of the measured acceleration that the torques do not
-explain is averaged, and subtracted from the bound. If the joint responds less than the model, as
-with an unknown load, this mean follows faster.
-
-In free drive a person moves the joints, and a push begins from one tick to the next. Therefore the
-bound of the speed is as steep as the tick length allows, and a part of the unexplained
-acceleration counts without averaging, see `_certain`.
+In free drive a push begins from one tick to the next. Therefore the bound of the speed is as steep
+as the tick length allows, and a part of this acceleration needs no averaging, see `_certain`.
 """
 
 from __future__ import annotations
@@ -54,16 +51,10 @@ ABSENT_RATE, ABSENT_WEIGHT = 1.0, 0.6
 
 @inlined
 def _acceleration_towards(gap, fastest, rate, quickest):
-    """
-    Largest acceleration of a joint whose speed is below the allowed one by `gap` [rad/s, m/s].
-
-    It is rate · gap, so the speed converges to the allowed one; `quickest` is the highest rate
-    that the tick length allows [1/s]. Far below the allowed speed, compared with the limit
-    `fastest`, it is up to EAGERNESS times larger, so that a blocked tool can still push: to the
-    model its force looks like a large acceleration. Above the allowed speed (gap < 0) the rate is
-    HASTE times higher, so that an error of the model causes a smaller excess of speed.
-
-    """
+    """Largest acceleration of a joint whose speed is `gap` below the allowed one [rad/s, m/s]."""
+    # It is rate · gap; `quickest`: highest rate that the tick length allows [1/s]. With EAGERNESS
+    # a blocked tool can still push: to the model its force looks like a large acceleration. With
+    # HASTE an error of the model causes a smaller excess of speed.
     if gap < 0.0:
         eager = HASTE
     else:
@@ -74,17 +65,11 @@ def _acceleration_towards(gap, fastest, rate, quickest):
 
 @inlined
 def ceiling(distance, speed, fastest, deceleration, rate, quickest, share):
-    """
-    Largest acceleration of a joint towards a position limit at a distance [rad, m].
-
-    At the allowed speed v the stopping distance v²/2D + v/rate equals the distance, with the
-    deceleration D and the reaction time 1/rate. The speed converges to v with the rate. v is
-    smooth in the distance. A joint that starts within its limits never leaves them. A joint beyond
-    its limit, or faster than v, brakes with at most 2D. With share = 1 (free drive), the bound of
-    the speed is steeper, and the joint may brake with more than 2D, because a person may push the
-    joint on.
-
-    """
+    """Largest acceleration of a joint towards a position limit at a distance [rad, m]."""
+    # At the allowed speed v the distance is v²/2D + v/rate (D: deceleration, 1/rate: reaction
+    # time): a joint within its limits never leaves them. Beyond its limit, or faster than v, it
+    # brakes with at most 2D; with share = 1 (free drive) also harder, as a person may push the
+    # joint on.
     hasty = deceleration / rate
     if distance > 0.0:
         allowed = np.sqrt(hasty * hasty + 2.0 * deceleration * distance) - hasty
@@ -109,13 +94,9 @@ def unexplained_weight(speed, fastest):
 
 @inlined
 def _driven(unexplained, ahead, fastest):
-    """
-    Unexplained acceleration of a joint that drives it beyond its speed limit, or 0.
-
-    `ahead` is the present speed, or in free drive the speed at the next tick without resistance.
-    An acceleration that brakes the joint does not count, because it may end at any time.
-
-    """
+    """Unexplained acceleration of a joint that drives it beyond its speed limit, or 0."""
+    # `ahead`: the present speed, or in free drive the speed at the next tick without resistance.
+    # An acceleration that brakes the joint does not count, because it may end at any time.
     return unexplained_weight(ahead, fastest) * unexplained if unexplained * ahead > 0.0 else 0.0
 
 
@@ -127,14 +108,10 @@ def push_share(d, i, rate):
 
 @inlined
 def _certain(d, i, reached):
-    """
-    Part of the unexplained acceleration that is missing in the mean and is not due to delay.
-
-    A torque may act up to two ticks late. So the acceleration of the last tick is compared with
-    those commanded at the last three ticks. The difference of least magnitude cannot come from the
-    delay, so it needs no averaging; 0 if the differences have both signs, or one is unknown.
-
-    """
+    """Part of the unexplained acceleration that is missing in the mean and is not due to delay."""
+    # A torque may act up to two ticks late, so `reached` is compared with the accelerations
+    # commanded at the last three ticks. The difference of least magnitude cannot come from the
+    # delay and needs no averaging; 0 if the differences have both signs, or one is unknown.
     least = reached - d.commanded[1, i] - d.unexplained[1, i]
     for ago in range(2, 4):
         other = reached - d.commanded[ago, i] - d.unexplained[1, i]
@@ -160,13 +137,9 @@ def _gain(d, i, surprise):
 
 @inlined
 def _put_bounds(m, d, quickest, lead):
-    """
-    Write the bounds of the accelerations, lowest ≤ highest.
-
-    The unexplained acceleration is expected to last for `lead` seconds. `quickest` is the highest
-    rate that the tick length allows, 1 / (2 Δt) [1/s]; 0 at the first tick.
-
-    """
+    """Write the bounds of the accelerations, lowest ≤ highest."""
+    # The unexplained acceleration is expected to last for `lead` seconds. `quickest` is the
+    # highest rate that the tick length allows, 1 / (2 Δt) [1/s]; 0 at the first tick.
     slowest, q, qd = np.inf, d.q, d.qd
     if m.payload_ratio > 1.0 and quickest > 0.0:
         slowest = ABSENT_RATE * quickest / m.payload_ratio
@@ -188,15 +161,10 @@ def _put_bounds(m, d, quickest, lead):
 
 @kernel
 def exceeds(m, d):
-    """
-    Compute the bounds of the accelerations; return whether the law exceeds one of them.
-
-    The unexplained acceleration of a joint is the measured acceleration minus the commanded one,
-    averaged over the ticks (in free drive partly without averaging, see `_certain`). Its causes
-    are for example a person, a contact or a payload. NaN as that of the last tick: it is set to
-    zero. On entry `qdd_law` is without the acceleration of the posture.
-
-    """
+    """Compute the bounds of the accelerations; return whether the law exceeds one of them."""
+    # Unexplained: measured minus commanded acceleration, averaged over the ticks (in free drive
+    # partly not averaged, see `_certain`); NaN as that of the last tick sets it to 0. On entry
+    # `qdd_law` is without the acceleration of the posture.
     guided, ratio, qd = d.guided, m.payload_ratio, d.qd
     quickest = 0.5 / d.tick if d.tick > 0.0 else 0.0  # [1/s]
     is_regular = 2.0 * quickest * LONGEST_TICK >= 1.0 and np.isfinite(d.unexplained[1, 0])

@@ -33,26 +33,13 @@ BRAKING = 0.5  # share of the decelerations of the joints with which the arm sto
 
 
 class Near(NamedTuple):
-    """
-    A pair of which the distance bounds the motion.
+    """A pair of which the distance bounds the motion."""
 
-    Attributes
-    ----------
-    link, other : str
-        The link, or the name of a thing that it holds; another of these, the name of an obstacle,
-        or 'fence'.
-    distance, approach : float [m, m/s]
-        Between the surfaces; speed at which it shrinks.
-    holds : bool
-        Whether it changed the torques of the last tick.
-
-    """
-
-    link: str
-    other: str
-    distance: float
-    approach: float
-    holds: bool
+    link: str  # or the name of a thing that it holds
+    other: str  # another link or thing, the name of an obstacle, or 'fence'
+    distance: float  # between the surfaces [m]
+    approach: float  # speed at which the distance shrinks [m/s]
+    holds: bool  # whether it changed the torques of the last tick
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,28 +142,10 @@ def _require_first_joints_within(robot: Robot, fence: Array) -> None:
 
 
 class KeepingClear:
-    """
-    Memory of a clearance for kernels, and the report of the last tick.
-
-    Attributes
-    ----------
-    settings : Clearance, optional
-        None: the arm does not keep clear.
-    obstacles : Obstacles
-    record : record CLEARANCE of `osc_ros.control.limits.near_rows`
-
-    Parameters
-    ----------
-    robot, clearance, obstacles
-
-    Raises
-    ------
-    InputError
-        A shape of a link that the robot does not have.
-
-    """
+    """Memory of a clearance (None: the arm does not keep clear), and report of the last tick."""
 
     def __init__(self, robot: Robot, clearance: Clearance | None, obstacles: Obstacles) -> None:
+        # record: a CLEARANCE; InputError: a link of a shape that the robot does not have
         self.settings, self.obstacles, self.record = clearance, obstacles, UNUSED
         self._shapes: tuple[LinkShape, ...] = ()
         if clearance is not None:
@@ -234,12 +203,7 @@ class KeepingClear:
             f'{1e3 * self.settings.margin:g} mm')
 
     def near(self, held: NDArray[Any]) -> list[Near]:
-        """
-        Return the near pairs of the last tick, nearest first.
-
-        `held` (k,) are the numbers of the witness points at a bound, see `Limiter`.
-
-        """
+        """Near pairs, nearest first; `held` (k,): numbers of the witness points at a bound."""
         found: list[Near] = []
         S, F = self.record.k, self.record.m
         c = self.record

@@ -55,12 +55,8 @@ def put_inverse(A, chosen, factor, inverse):
 
 @inlined
 def _solve_chosen(K, qdd, lower, upper, side, chosen, factor, x):
-    """
-    Write to x the multipliers with which the rows at a bound reach it, the other rows free.
-
-    Returns the number of these rows; x and `chosen`, their indices, have as many items.
-
-    """
+    """Write to x the multipliers with which the rows at a bound reach it, the other rows free."""
+    # Return the number of these rows; x and `chosen`, their indices, have as many items.
     count = 0
     for i in range(len(qdd)):
         if side[i] != 0:
@@ -74,13 +70,9 @@ def _solve_chosen(K, qdd, lower, upper, side, chosen, factor, x):
 
 @inlined
 def _descends_within(K, qdd, lower, upper, side, chosen, factor, push, change):
-    """
-    Do `nearest_within` by an active-set method whose dual objective falls in every iteration.
-
-    It starts without rows at a bound, adds the most violated row, and drops rows whose multipliers
-    change sign on the way to the optimum of the chosen rows (Lawson and Hanson).
-
-    """
+    """Do `nearest_within` by an active-set method whose dual objective falls every iteration."""
+    # It starts without rows at a bound, adds the most violated row, and drops rows whose
+    # multipliers change sign on the way to the optimum of the chosen rows (Lawson and Hanson).
     n, work = len(qdd), 0.0
     for i in range(n):
         side[i], push[i] = 0, 0.0
@@ -118,36 +110,14 @@ def _descends_within(K, qdd, lower, upper, side, chosen, factor, push, change):
 
 @kernel
 def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
-    """
-    Write the change K λ of q̈, least in the norm of K⁻¹, that brings q̈ within its bounds.
-
-    λ are the multipliers of the bounds; λ and the bounds form a linear complementarity problem. K
-    is positive definite, so the solution is unique, and continuous in q̈ and the bounds. The
-    solver is block principal pivoting: in an iteration all rows that violate a condition change
-    sides, as long as their number falls (Júdice and Pires); otherwise `_descends_within` solves
-    the problem. The search starts from the given sides; from the solution of the last tick it
-    mostly needs one iteration.
-
-    Parameters
-    ----------
-    K : (n, n)
-        Symmetric, positive definite.
-    qdd, lower, upper : (n,)
-        Accelerations, and their bounds.
-    side : (n,) int, overwritten
-        -1 at the lower bound, 1 at the upper bound, 0 between them.
-    chosen, factor : (n,) int, (n, n), overwritten
-        Memory.
-    push, change : (n,), written
-        λ (≤ 0 at an upper bound, ≥ 0 at a lower one, 0 between them), and K λ.
-
-    Returns
-    -------
-    bool
-        Whether the solution was found.
-
-    """
+    """Write the change K λ of q̈, least in the norm of K⁻¹, that brings q̈ within its bounds."""
+    # K (n, n) is positive definite: the solution is unique, and continuous in q̈ and the bounds.
+    # `side` (n,): -1, 1 at the lower, upper bound, else 0; from that of the last tick the search
+    # mostly needs one iteration. `push` (n,): λ, ≤ 0 at an upper bound, ≥ 0 at a lower one;
+    # `change` (n,): K λ. Return whether the solution was found.
     n = len(qdd)
+    # block principal pivoting: all rows that violate a condition change sides, as long as their
+    # number falls (Júdice and Pires)
     fewest, patience, work = n + 1, 3, 0.0
     for k in range(100 + 10 * n):
         if work > _MOST_WORK and k >= _PATIENCE:

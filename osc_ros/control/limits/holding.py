@@ -40,16 +40,10 @@ def require_gradual(before: Array, gravity: Array) -> None:
 def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
                     before: tuple[Robot, Array] | None = None,
                     weight: Weight | None = None) -> None:
-    """
-    Raise if holding the arm at q (n,) takes more than the share HOLDING of an effort limit.
-
-    `effort` (n,) are the limits [N·m, N], which may be infinite. `before` is the model and the
-    gravity in force: a joint that needs no more torque than with these is accepted. `weight` is
-    the `Weight` of the robot, if it exists already. The error names the joint, its torque, and the
-    largest payload or gravity that the joint could hold at q; both are exact, because the torque
-    is affine in them.
-
-    """
+    """Raise if holding the arm at q (n,) takes more than HOLDING of an effort limit [N·m, N]."""
+    # `effort` (n,) may be infinite. A joint that needs no more torque than with `before`, model
+    # and gravity in force, is accepted. `weight`: of the robot, if it exists already. The largest
+    # payload or gravity that the error names is exact, because the torque is affine in it.
     most = HOLDING * effort
     tau = _load(weight or Weight(robot), q, gravity)
     over = np.abs(tau) > most
@@ -88,12 +82,8 @@ def require_strength(robot: Robot, gravity: Array, q: Array, effort: Array) -> N
 
 
 def require_positions(robot: Robot, limits: Array, q: Array) -> None:
-    """
-    Raise if a joint of q (n,) is outside of its limits (n, 2) by more than half of their range.
-
-    The unit or the zero of such a position is wrong, and torques for it would be, too.
-
-    """
+    """Raise if a joint of q (n,) is outside of its limits by more than half of their range."""
+    # `limits` (n, 2). The unit or the zero of such a position is wrong; torques would be, too.
     lower, upper = limits.T
     away = np.maximum(lower - q, q - upper)
     for i in np.flatnonzero(away > 0.5 * (upper - lower)).tolist():
@@ -105,13 +95,9 @@ def require_positions(robot: Robot, limits: Array, q: Array) -> None:
 
 
 def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None:
-    """
-    Raise if effort limits (n,) are lowered so far that the robot cannot hold itself at q (n,).
-
-    `effort` are the new limits, `before` those in force [N·m, N]; a limit that is not lowered is
-    accepted. The error names the joint, its torque, and the least accepted limit.
-
-    """
+    """Raise if limits (n,) are lowered so far that the robot cannot hold itself at q (n,)."""
+    # `effort`: new limits, `before`: those in force [N·m, N]; a limit that is not lowered is
+    # accepted. The error names the joint, its torque, and the least accepted limit.
     lowered = effort < before
     if not lowered.any():
         return

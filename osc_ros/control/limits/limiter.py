@@ -50,14 +50,10 @@ def _advance(m, d):
 
 @inlined
 def _put_window(d):
-    """
-    Write the lowest and highest torques; in free drive they also satisfy the rate limits.
-
-    Outside of free drive only `limit_rate` bounds the rates, by one factor for all joints. In free
-    drive that would delay the light joints, which a person may push beyond their speed limits,
-    until the torques of the heavy joints have changed.
-
-    """
+    """Write the lowest and highest torques; in free drive they also satisfy the rate limits."""
+    # Otherwise `limit_rate` bounds the rates, by one factor for all joints. In free drive that
+    # would delay the light joints, which a person may push beyond their speed limits, until the
+    # torques of the heavy joints have changed.
     for i in range(d.n):
         most, rate = d.most_effort[i], d.most_effort_rate[i]
         d.window[0, i], d.window[1, i] = -most, most
@@ -67,15 +63,11 @@ def _put_window(d):
 
 @stage
 def near_bounds(m, d, clearance, gravity):
-    """
-    Compute the bounds of a tick; return -1 if `tau_limited` is within them, without `limit`.
-
-    Otherwise return the number of rows, of gravity loads and near pairs; the caller then writes
-    the inverse of the inertia matrix, and calls `limit`. On entry `qdd_posture` is the
-    acceleration of the posture, and `qdd_law` all other accelerations due to the torques.
-    `clearance` is a record CLEARANCE; gravity is (3,) [m/s²].
-
-    """
+    """Compute the bounds of a tick; return -1 if `tau_limited` is within them, without `limit`."""
+    # Otherwise return the number of rows, of gravity loads and near pairs; then write the inverse
+    # of the inertia matrix, and call `limit`. `qdd_posture`: acceleration of the posture;
+    # `qdd_law`: all others due to the torques. `clearance`: a record CLEARANCE; gravity (3,)
+    # [m/s²].
     count = 0
     if d.limits_change:
         _advance(m, d)
@@ -114,13 +106,9 @@ def near_bounds(m, d, clearance, gravity):
 
 @stage
 def limit(m, d, solves, count):
-    """
-    Bring `tau_limited` within all limits except the rates; call it after `near_bounds`.
-
-    `solves` is the number of solves for the forces of the tasks, `count` the result of
-    `near_bounds`. The limits hold for the sum with the compensation of model errors.
-
-    """
+    """Bring `tau_limited` within all limits except the rates; call it after `near_bounds`."""
+    # `solves`: number of solves for the forces of the tasks; `count`: result of `near_bounds`. The
+    # limits hold for the sum with the compensation of model errors.
     d.was_at_bound = True
     for i in range(d.n):
         d.tau_limited[i] += d.tau_disturbance[i]
@@ -158,12 +146,8 @@ def put_near_loss(d, count):
 
 @kernel
 def count_fading(d, is_loading):
-    """
-    Add the acceleration by `tau_fading` to the commanded one; `M_inv` must be that of this state.
-
-    `is_loading`: the two laws of the blend have different loads, so the bounds count it, too.
-
-    """
+    """Add the acceleration by `tau_fading` to the commanded one; `M_inv` must be of this state."""
+    # `is_loading`: the two laws of the blend have different loads, so the bounds count it, too.
     for i in range(d.n):
         found = 0.0
         for j in range(d.n):
@@ -187,14 +171,10 @@ def keep(d):
 
 @kernel
 def limit_rate(d, period):
-    """
-    Limit the step from the last torques to `tau` to the effort rates; store `tau`.
-
-    The stamps may jump ahead: a longer time step than `period`, the mean one, counts as this one
-    (0: unknown) [s]. One factor shortens the steps of all joints, so their ratios stay. Return
-    whether all torques are finite.
-
-    """
+    """Limit the step from the last torques to `tau` to the effort rates; store `tau`."""
+    # One factor shortens the steps of all joints, so their ratios stay. Stamps may jump ahead: a
+    # time step longer than `period`, the mean one [s], counts as `period` (0: unknown). Return
+    # whether all torques are finite.
     share, is_finite, tau = 1.0, True, d.tau
     if d.has_last and d.time >= d.last_time:
         dt = d.time - d.last_time
@@ -224,25 +204,11 @@ FROM_OUTSIDE = 'counts_unexplained',  # slots that the law writes
 
 
 class Limiter:
-    """
-    Brings the torques of a law within the limits of the joints.
+    """Brings the torques of a law within the limits of the joints."""
 
-    Attributes
-    ----------
-    m, d : records
-        Of the law, see `osc_ros.control.data`; the slots of the limits describe the last tick.
-    clearance : KeepingClear
-        Default: without settings.
-
-    Parameters
-    ----------
-    robot, limits, m, d, clearance
-    blend_time : float
-        Duration over which changed limits come into force [s].
-    is_guided, drives_joints : bool
-        Whether the arm is in free drive; whether it is in a joint drive.
-
-    """
+    # m, d: records of the law, see `osc_ros.control.data`; the slots of the limits describe the
+    # last tick. Changed limits come into force over `blend_time` [s]. `is_guided`: in free drive;
+    # `drives_joints`: in a joint drive.
 
     def __init__(self, robot: Robot, limits: Limits, blend_time: float, m: Any, d: Any,
                  is_guided: bool = False, drives_joints: bool = False,
@@ -305,13 +271,7 @@ class Limiter:
         return bool(self.d.limits_work)
 
     def go_on_from(self, before: Limiter) -> None:
-        """
-        Copy the state of another limiter.
-
-        Within `blend_time` the limits in force change from the limits of `before` to those of this
-        one.
-
-        """
+        """Copy the state of another limiter; its limits change to those of this one in `blend_time`."""
         m, d, old = self.m, self.d, before.d
         d.take(old, CONTINUED)
         d.was_at_bound = True

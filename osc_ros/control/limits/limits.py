@@ -137,12 +137,7 @@ class Limits(Group, group='limits'):
 
 
 def _deceleration(robot: Robot, effort: Array) -> Array:
-    """
-    Least deceleration (n,) of each joint over the sampled configurations.
-
-    For braking, the share BRAKING_SHARE of (effort limit - gravity torque) is assumed.
-
-    """
+    """Least deceleration (n,) over the samples, by BRAKING_SHARE of (effort - gravity torque)."""
     inertia, weight = sampled_loads(robot)
     # at least a tenth of the limit, because a deceleration must be positive
     room = np.maximum(effort - np.abs(weight), 0.1 * effort)
@@ -158,12 +153,8 @@ def sampled_loads(robot: Robot) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=4)
 def payload_ratio(robot: Robot) -> float:
-    """
-    Largest eigenvalue of M₀⁻¹ M over the sampled configurations; M₀ is M without the payload.
-
-    If the arm does not carry the payload, accelerations are larger than the model's by up to this.
-
-    """
+    """Largest eigenvalue of M₀⁻¹ M over the samples; M₀ is M without the payload."""
+    # Without the payload on the arm, accelerations are up to this factor larger than the model's.
     if robot.payload_mass == 0.0:
         return 1.0
     M_inv, bare = _samples(robot)[0], _samples(robot.without_payload())[0]

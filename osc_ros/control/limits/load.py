@@ -71,12 +71,7 @@ def _add_row(rows, i, to):
 
 @kernel
 def gravity_torques(m, d, gravity):
-    """
-    Write the torques `gravity_load` that hold a robot at rest; gravity is (3,) [m/s²].
-
-    `m` and `d` are records LAW_M and LAW_D.
-
-    """
+    """Write `gravity_load`, the torques that hold the robot at rest in gravity (3,) [m/s²]."""
     g = vector_at(gravity, 0)
     put_poses(m, d)
     for i in range(d.n):
@@ -150,13 +145,8 @@ def _put_gradient(m, d, g, i, sign, row):
 
 @kernel
 def bounded_loads(m, d, gravity):
-    """
-    Write bounds of the accelerations that keep the joints' loads within their limits.
-
-    A load includes `tau_disturbance`. Return the number of rows; -1 if every
-    load is below the share NEAR of its limit.
-
-    """
+    """Write bounds of q̈ that keep the joints' loads within limits; return the number of rows."""
+    # A load includes `tau_disturbance`. -1: every load is below the share NEAR of its limit.
     gravity_torques(m, d, gravity)
     count, is_near, g, load = 0, False, vector_at(gravity, 0), d.gravity_load
     for i in range(d.n):

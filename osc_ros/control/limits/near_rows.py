@@ -177,12 +177,7 @@ def _place_of(d, solids, k):
 
 @inlined
 def _solid(c, d, second):
-    """
-    Return kind and size of the second solid of a pair, its radius, axes and place.
-
-    Capsules of links are segments in base axes.
-
-    """
+    """Kind, size, radius, axes and place of a pair's second solid; links are in base axes."""
     if second < c.k:
         a, u = vector_at(c.capsule_start[second], 0), vector_at(c.capsule_way[second], 0)
         b = add(a, u)
@@ -243,14 +238,10 @@ def _add_row(m, d, k, x, normal, sign, row):
 
 @inlined
 def _gradual(c, d, number, bias, driven):
-    """
-    Return the bias and the unexplained approach of a row, continued from the last tick.
-
-    The curvature jumps where the witness point passes from a face to an edge, so the bias changes
-    by at most BEND_RATE. The approach that torques do not explain is averaged over AVERAGING, from
-    0 when the row is new.
-
-    """
+    """Return the bias and the unexplained approach of a row, continued from the last tick."""
+    # The curvature jumps where the witness point passes from a face to an edge: BEND_RATE limits
+    # the change of the bias. The unexplained approach is averaged over AVERAGING, from 0 in a new
+    # row.
     for k in range(MOST_NEAR):
         if c.last_number[k] == number:
             step, share = BEND_RATE * d.tick, min(d.tick / AVERAGING, 1.0)
@@ -274,18 +265,9 @@ def _place_for(c, urgency):
 
 @stage
 def _put_row(m, d, c, first, second, number, firmness, distance, s):
-    """
-    Write the row of a witness point, unless MOST_NEAR more urgent ones are there.
-
-    Parameters
-    ----------
-    m, d, c
-    first, second, number : int
-        The pair; number of the witness point.
-    firmness, distance, s : float
-        Firmness of the bound; distance of the pair; the point is this share along the capsule.
-
-    """
+    """Write the row of a witness point, unless MOST_NEAR more urgent ones are there."""
+    # `number`: of the point, which is the share s along the capsule; `firmness`: of its bound;
+    # `distance`: of the pair [m].
     kind, size, _, R, p = _solid(c, d, second)
     x = along(s, vector_at(c.capsule_way[first], 0), vector_at(c.capsule_start[first], 0))
     v, a = _relative_motion(c, d, first, second, x)
@@ -330,12 +312,8 @@ def _put_row(m, d, c, first, second, number, firmness, distance, s):
 
 @stage
 def _put_pair(m, d, c, first, second, number, firmness):
-    """
-    Write the rows of a pair if it is near; return the odometer before which it cannot be near.
-
-    `number` is that of its first witness point; for the others see `_put_row`.
-
-    """
+    """Write the rows of a pair if it is near; return the odometer before which it is not."""
+    # `number`: of its first witness point; `firmness`: of the bounds.
     kind, size, radius, R, p = _solid(c, d, second)
     thickness = c.capsule_radius[first] + radius
     a = unrotate(R, sub(vector_at(c.capsule_start[first], 0), p))
@@ -392,12 +370,8 @@ def _begin(m, d, c):
 
 @stage
 def near_rows(m, d, c, before):
-    """
-    Write the rows of the near pairs after `before` other rows; return their number.
-
-    `c` is a record CLEARANCE.
-
-    """
+    """Write the rows of the near pairs after `before` other rows; return their number."""
+    # `c` is a record CLEARANCE.
     if c.k == 0:
         return 0
     c.rows_before = before

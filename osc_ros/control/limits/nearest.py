@@ -67,14 +67,10 @@ _LEAST = 1e-9  # least softness, for loads and distances that hardly depend on q
 
 @inlined
 def _add_resistance(m, d, c, level):
-    """
-    Add the weight of a level's loss in solve c: B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J, with J (6, n).
-
-    With C = W⁻¹ the matrix in the middle is C^-½ (1 - (1 + yielding C^½ Λ C^½)⁻¹) C^-½ / yielding.
-    This form does not need Λ⁻¹, which is infinite in directions that the task does not control.
-    For a spring W = Λ.
-
-    """
+    """Add the weight of a level's loss in solve c: B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J, J (6, n)."""
+    # With C = W⁻¹ the middle is C^-½ (1 - (1 + yielding C^½ Λ C^½)⁻¹) C^-½ / yielding. This form
+    # does not need Λ⁻¹, which is infinite in directions that the task does not control. For a
+    # spring W = Λ.
     M_inv, B, moved, A, X = d.M_inv, d.B, d.task_rows, d.task_blocks[0], d.task_blocks[1]
     J, Lambda = d.level_J[c, 6 * level:6 * level + 6], d.level_Lambda[c, level]
     n, length, yielding, is_spring = d.n, m.singularity[0], YIELDING ** (1 - level), False
@@ -120,13 +116,9 @@ def _add_resistance(m, d, c, level):
 
 @inlined
 def _softness(d, i):
-    """
-    Softness of the bounds of an acceleration, see SOFT_ACCELERATION.
-
-    In free drive it depends less on the mobility: if the bounds of several joints contradict each
-    other, that of the lightest joint must not be violated most.
-
-    """
+    """Softness of the bounds of an acceleration, see SOFT_ACCELERATION."""
+    # In free drive it depends less on the mobility: if the bounds of several joints contradict
+    # each other, that of the lightest joint must not be violated most.
     M_inv, least = d.M_inv, np.inf
     if d.guided == 0.0:
         return SOFT_ACCELERATION * M_inv[i, i]
@@ -137,13 +129,9 @@ def _softness(d, i):
 
 @inlined
 def _put_mobility(d, count, G):
-    """
-    Write G = C K Cᵀ with C = [1; M; rows] and K = M⁻¹ - M⁻¹ B M⁻¹.
-
-    G is the response of the bounded quantities to the multipliers of their bounds. The softness of
-    the bounds is added to its diagonal.
-
-    """
+    """Write G = C K Cᵀ with C = [1; M; rows] and K = M⁻¹ - M⁻¹ B M⁻¹."""
+    # G is the response of the bounded quantities to the multipliers of their bounds. The softness
+    # of the bounds is added to its diagonal.
     M, M_inv, B, M_inv_B, rows, n = d.M_joint, d.M_inv, d.B, d.M_inv_B, d.row_of_q, d.n
     for i in range(n):
         for j in range(n):
@@ -213,14 +201,10 @@ def gentle_step(d, i, dt):
 
 @inlined
 def _limit_gently(d):
-    """
-    Narrow the window of the torques: from their last values they change at most at GENTLE_RATE.
-
-    Three exceptions: a new push allows a further change, of four times what its torque exceeds the
-    share NO_PUSH of the effort limit by; a joint that is faster than its speed limit allows more,
-    up to the usual rate (see HASTY); so does a push in free drive.
-
-    """
+    """Narrow the window of the torques: they change at most at GENTLE_RATE from the last ones."""
+    # A new push allows four times the excess of its torque over NO_PUSH of the effort limit in
+    # addition; a joint above its speed limit (HASTY) or a push in free drive, up to the usual
+    # rate.
     M, fastest, driven, dt = d.M_joint, 0.0, 0.0, d.tick
     for i in range(d.n):
         fastest = max(fastest, np.abs(d.qd[i]) / d.most_speed[i])
@@ -240,12 +224,8 @@ def _limit_gently(d):
 
 @inlined
 def _narrow_gently(d, i):
-    """
-    Narrow the bounds of an acceleration to those that torques at GENTLE_RATE can end in time.
-
-    That is before the speed limit. The law may do less; the last acceleration ends gradually.
-
-    """
+    """Narrow the bounds of q̈ to what torques at GENTLE_RATE can end before the speed limit."""
+    # The law may do less; the last acceleration ends gradually.
     law, last = d.qdd_law[i], d.commanded[1, i] if np.isfinite(d.commanded[1, i]) else 0.0
     jerk = min(EASE * GENTLE_RATE * d.most_effort[i] / d.M_joint[i, i], 1e9)
     up = np.sqrt(2.0 * jerk * max(d.most_speed[i] - d.qd[i], 0.0))
@@ -266,14 +246,10 @@ def _narrow(d, i, least, most, share):
 
 @inlined
 def _ask_for_help(d, i, least, most):
-    """
-    Narrow the bounds of an acceleration in free drive if a push is too strong for the joint alone.
-
-    `least` and `most` are the accelerations that the joint reaches alone. If the push then drives
-    it faster than at the usual rate towards its speed limit, the other joints must help, early
-    enough. Return how far, 0 to 1.
-
-    """
+    """Narrow the bounds of q̈ in free drive if a push is too strong for the joint alone."""
+    # `least` and `most` are the accelerations that the joint reaches alone. If the push then
+    # drives it faster than at the usual rate towards its speed limit, the other joints must help,
+    # early enough. Return how far, 0 to 1.
     push, rate, fastest, speed = d.unexplained[0, i], d.reaction_rate[i], d.most_speed[i], d.qd[i]
     up, down = rate * (fastest - speed) - least - push, rate * (fastest + speed) + most + push
     _narrow(d, i, most - (down if down < 0.0 else HELP_EASE * down),
@@ -309,13 +285,9 @@ def _put_resistances(m, d, solves):
 
 @part
 def _put_bounds(d, count, is_gentle):
-    """
-    Write the bounds of accelerations, torques and rows.
-
-    Those of the accelerations are widened where the effort limits make them unreachable without
-    torques of the other joints; in free drive the other joints help.
-
-    """
+    """Write the bounds of accelerations, torques and rows."""
+    # Those of the accelerations are widened where the effort limits make them unreachable without
+    # torques of the other joints; in free drive the other joints help.
     n, low, high, M, M_inv, asked = d.n, d.bound_low, d.bound_high, d.M_joint, d.M_inv, 0.0
     for i in range(n):
         bias = d.tau_limited[i]
@@ -442,24 +414,10 @@ def _put_result(d, count, found, is_gentle):
 
 @part
 def torques_within(m, d, solves, count):
-    """
-    Overwrite `tau_limited` with the nearest torques within all limits except rates.
-
-    Parameters
-    ----------
-    m, d
-        The caller has written the accelerations of the law, M⁻¹, the window and the rows of loads
-        and near pairs.
-    solves, count : int, int
-        Number of solves for the forces of the tasks, whose inertias weight their losses; number
-        of rows of loads and near pairs.
-
-    Returns
-    -------
-    bool
-        Whether a bound is active.
-
-    """
+    """Overwrite `tau_limited` with the nearest torques within all limits except rates."""
+    # The caller has written the accelerations of the law, M⁻¹, the window, and `count` rows of
+    # loads and near pairs. `solves`: number of solves for the forces of the tasks, whose inertias
+    # weight their losses. Return whether a bound is active.
     bounds, is_gentle, chosen = 2 * d.n + count, d.gentle > 0.0, d.bound_chosen
     G, factor = view(d.G, 0, (bounds, bounds)), view(d.G_factor, 0, (bounds, bounds))
     put_inverse(d.M_inv, chosen, view(d.G_factor, 0, (d.n, d.n)), d.M_joint)
