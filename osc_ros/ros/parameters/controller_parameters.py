@@ -81,29 +81,13 @@ RECORDING = (
 
 @dataclass(frozen=True)
 class WatchdogEntry:
-    """
-    One watchdog of the controller, with its two parameters `watchdog.NAME.…`.
+    """One watchdog of the controller, with its two parameters `watchdog.NAME.…`."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the cause in `Supervisor.report_fault` and `Supervisor.reset_timeout`.
-    cause : str
-        Text after 'Reaction to' in the description of the parameter.
-    timeout : str
-        Name of the parameter with the time-out of the watchdog [s]; empty if there is none.
-    reactions : tuple of str
-        Accepted reactions.
-    usual : str
-        Default reaction of a watchdog that is not in DEFAULT_WATCHDOGS.
-
-    """
-
-    name: str
-    cause: str
-    timeout: str = ''
-    reactions: tuple[str, ...] = USUAL
-    usual: str = 'report'
+    name: str  # of the cause in `Supervisor.report_fault` and `Supervisor.reset_timeout`
+    cause: str  # text after 'Reaction to' in the description of the parameter
+    timeout: str = ''  # name of the parameter with the time-out of the watchdog [s]; '': none
+    reactions: tuple[str, ...] = USUAL  # accepted reactions
+    usual: str = 'report'  # default reaction, if the watchdog is not in DEFAULT_WATCHDOGS
 
     @property
     def default(self) -> Watchdog:
@@ -286,12 +270,8 @@ def task_parameters(name: str) -> tuple[Entry, ...]:
 
 
 def with_tasks(names: Sequence[str]) -> tuple[Entry, ...]:
-    """
-    Return all parameters of a controller that has these further tasks.
-
-    Raises InputError if a name is no identifier, or is the first part of another parameter's name.
-
-    """
+    """Return all parameters of a controller that has these further tasks."""
+    # InputError if a name is no identifier, or the first part of another parameter's name
     reserved = {entry.name.split('.')[0] for entry in PARAMETERS}
     for name in names:
         if not name.isidentifier() or name in reserved or name == 'tip':

@@ -31,30 +31,10 @@ _Bound = tuple[str, float, float, bool, str]
 
 def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DELAY,
                       before: Mapping[str, Any] | None = None) -> None:
-    """
-    Refuse controller gains that are too high for a loop of this period and delay.
-
-    For the bounds see `osc_ros.control.tasks.bandwidth`. Stiffnesses are not refused: their bound
-    depends on the pose, and the law enforces it.
-
-    Parameters
-    ----------
-    found : mapping of str to value
-        All parameters of the controller.
-    period : float [s]
-        Time from one joint state to the next.
-    delay : float [periods]
-        Time from a joint state to its torque.
-    before : mapping of str to value, optional
-        Present parameters. A gain that exceeds its bound already, because the delay has grown,
-        does not prevent changes of other parameters.
-
-    Raises
-    ------
-    InputError
-        A gain exceeds its bound; the message names the parameter, its value, and the bound.
-
-    """
+    """Raise InputError if a gain is too high for a loop of this period [s] and delay [periods]."""
+    # Stiffnesses are not refused: their bound depends on the pose, and the law enforces it. A gain
+    # that exceeds its bound in the present parameters `before` already, because the delay has
+    # grown, does not prevent changes of others.
     known: dict[str, float] = {}
     for bound in [] if before is None else _bounds(before, period, delay):
         known[bound[0]] = max(known.get(bound[0], 1.0), _excess(bound))
@@ -125,16 +105,9 @@ def _bounds(found: Mapping[str, Any], period: float, delay: float) -> Iterator[_
 
 def _second_order(prefix: str, frequency: float, ratio: float, period: float, delay: float
                   ) -> Iterator[_Bound]:
-    """
-    Yield the bound of the natural frequency [rad/s] of a second-order loop.
-
-    If the damping ratio exceeds both its own bound (if that is positive) and USUAL_RATIO, yield
-    the bound of the ratio first, so that an error message names the ratio. The names of the
-    parameters begin with `prefix`; `period` is in s, `delay` in periods.
-
-    """
+    """Yield the bound of the natural frequency [rad/s] of a second-order loop."""
     most = largest_damping_ratio(frequency, period, delay)
-    if most > 0.0 and ratio > max(most, USUAL_RATIO):
+    if most > 0.0 and ratio > max(most, USUAL_RATIO):  # first, so that an error names the ratio
         yield (f'{prefix}.damping_ratio', ratio, most, False,
                f', with natural_frequency {frequency:g}')
     yield (f'{prefix}.natural_frequency', frequency,

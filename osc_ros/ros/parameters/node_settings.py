@@ -42,28 +42,14 @@ Values = Mapping[str, Any]
 
 
 class LoadedRobot:
-    """
-    Robot with payload, tool and gravity; rebuilt only if these change.
-
-    Parameters
-    ----------
-    bare : Robot
-        Robot of the description, without payload and tool.
-
-    """
+    """Robot with payload, tool and gravity; rebuilt only if these change."""
 
     def __init__(self, bare: Robot) -> None:
-        self._bare = bare
+        self._bare = bare  # robot of the description, without payload and tool
         self._load: list[Any] = []
 
     def of(self, values: Values) -> tuple[Robot, Driver | None]:
-        """
-        Return the robot for these values, and the settings of its driver.
-
-        The second result is None if the driver compensates nothing. For errors see
-        `osc_ros.ros.parameters.robot_parameters.with_load`.
-
-        """
+        """Return the robot, and the settings of its driver; None if it compensates nothing."""
         load = [values[name] for name in LOAD]
         if load != self._load:
             self._robot, self._known_to_driver = robot_parameters.with_load(values, self._bare)
@@ -74,21 +60,9 @@ class LoadedRobot:
 
 
 def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
-    """
-    Return the robot and the law for parameter values of the controller.
-
-    Parameters
-    ----------
-    values : mapping of str to value
-        All parameters by name, each checked by its entry.
-    urdf : str
-
-    Raises
-    ------
-    InputError, ModelError
-        Values that do not fit each other or the robot, or an error in the URDF.
-
-    """
+    """Return the robot and the law for parameter values of the controller, and a URDF text."""
+    # each value was checked by its entry; InputError or ModelError if they do not fit each other
+    # or the robot, or for an error in the URDF
     loaded = LoadedRobot(robot_parameters.robot(values, urdf))
     robot, driver = loaded.of(values)
     robot_parameters.command_order(values, robot)  # raises before kernels are compiled
@@ -101,12 +75,7 @@ def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
 
 
 def with_load(values: Values, mass: float) -> Values:
-    """
-    Return values with which the law compensates an unknown load at the tip up to `mass` [kg].
-
-    If `mass` is 0, the values are returned unchanged.
-
-    """
+    """Return values by which the law compensates an unknown load at the tip up to `mass` [kg]."""
     if not mass:
         return values
     return {**values, 'disturbance.mode': 'observer',

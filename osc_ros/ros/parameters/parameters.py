@@ -50,13 +50,10 @@ _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
 
 class Entry(Setting):
-    """
-    One ROS parameter of a node: its declaration, description and check.
+    """One ROS parameter of a node: its declaration, description and check."""
 
-    If the default is an empty array, an empty array is accepted whatever `size` is. An integer is
-    accepted for a float.
-
-    """
+    # With an empty array as default, an empty array is accepted whatever `size` is. An integer is
+    # accepted for a float.
 
     @property
     def ros_type(self) -> Parameter.Type:
@@ -67,12 +64,8 @@ class Entry(Setting):
 
     @property
     def descriptor(self) -> ParameterDescriptor:
-        """
-        ROS descriptor, with the range of a number or of every number of an array.
-
-        Typing is dynamic because ROS would refuse 20 for 20.0; `checked_value` checks the type.
-
-        """
+        """ROS descriptor, with the range of a number or of every number of an array."""
+        # dynamic, because ROS would refuse 20 for 20.0; `checked_value` checks the type
         descriptor = ParameterDescriptor(
             type=self.ros_type.value, description=self.description, dynamic_typing=True,
             additional_constraints=self.accepted, read_only=self.fixed)
@@ -95,14 +88,8 @@ def entries(*groups: type[Group], begin: str | tuple[str, ...] = '') -> tuple[En
 
 
 def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) -> None:
-    """
-    Declare every parameter of the table, with its description and range.
-
-    An override that is out of range is declared all the same; `values` refuses it with an error
-    that names the accepted values. An unknown name causes a warning, or InputError if its group is
-    in REFUSED, the table has this group, and `elsewhere` does not contain the name.
-
-    """
+    """Declare every parameter of a table; InputError for an unknown name of a group in REFUSED."""
+    # `elsewhere`: names that are accepted without effect
     for entry in table:
         descriptor = entry.descriptor
         default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
@@ -114,7 +101,7 @@ def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) 
             node.set_parameters([Parameter(entry.name, entry.ros_type, value)])
         try:
             node.set_descriptor(entry.name, descriptor)
-        except ParameterException:
+        except ParameterException:  # override out of range: `values` will refuse it
             descriptor.floating_point_range, descriptor.integer_range = [], []
             node.set_descriptor(entry.name, descriptor)
     for text in _unused_files(sys.argv, node.get_name()):
@@ -200,12 +187,7 @@ def parameter_file_error(error: Exception) -> str:
 
 
 def initial_value(node: Node, entry: Entry) -> Any:
-    """
-    Return the checked override of a parameter that is not declared yet, or its default.
-
-    The InputError of `Entry.checked_value` names the parameter, its value and the accepted values.
-
-    """
+    """Return the checked override of a parameter that is not declared yet, or its default."""
     overrides = getattr(node, '_parameter_overrides', {})
     return entry.checked_value(overrides[entry.name].value if entry.name in overrides
                          and overrides[entry.name].value is not None else entry.default)
@@ -213,12 +195,7 @@ def initial_value(node: Node, entry: Entry) -> Any:
 
 def values(node: Node, table: Iterable[Entry],
            replaced: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """
-    Return the checked values of all parameters by name; those in `replaced` take precedence.
-
-    See `initial_value` for the error.
-
-    """
+    """Return the checked values of all parameters by name; those in `replaced` take precedence."""
     found = {}
     for entry in table:
         value = (replaced or {}).get(entry.name, node.get_parameter(entry.name).value)
@@ -230,20 +207,10 @@ def values(node: Node, table: Iterable[Entry],
 
 def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[[], bool],
                     apply: Callable[[dict[str, Any], dict[str, Any]], str | None]) -> None:
-    """
-    Make a node accept a set of parameters only if all of them are valid.
-
-    Parameters
-    ----------
-    node : Node
-    table : iterable of Entry
-    is_configured : callable
-        While it returns True, only live parameters can be changed.
-    apply : callable
-        While configured, called with all values by name after and before a change. It applies the
-        new ones, and returns a remark for the answer, or raises InputError and changes nothing.
-
-    """
+    """Make a node accept a set of parameters only if all of them are valid."""
+    # While `is_configured`, only live parameters can be changed, and `apply` gets all values by
+    # name after and before a change. It applies the new ones and returns a remark for the answer,
+    # or raises InputError and changes nothing.
     entries = {entry.name: entry for entry in table}
     _wrap_parameter_services(node, entries)
 
@@ -289,14 +256,8 @@ def _settable(name: str, table: Iterable[Entry]) -> str:
 
 
 def _wrap_parameter_services(node: Node, entries: Mapping[str, Entry]) -> None:
-    """
-    Make the services that set parameters convert text, and refuse unknown names and deletions.
-
-    rclpy's error omits the name of an unknown parameter, and rclpy deletes a parameter without a
-    value. A read-only parameter is accepted at its present value, because `ros2 param load` sets
-    everything that `ros2 param dump` has written.
-
-    """
+    """Make the services that set parameters convert text, refuse unknown names and deletions."""
+    # rclpy's error omits the name of an unknown parameter, and rclpy deletes one without a value
     set_all = node.set_parameters_atomically
 
     def set_declared(parameters: list[Parameter]) -> SetParametersResult:
@@ -336,6 +297,7 @@ def _parsed_parameter(parameter: Parameter, entries: Mapping[str, Entry]) -> Par
 
 
 def _keeps_its_value(node: Node, parameter: Parameter) -> bool:
+    # `ros2 param load` sets all that `ros2 param dump` has written, read-only parameters too
     return bool(node.has_parameter(parameter.name)
                 and node.describe_parameter(parameter.name).read_only
                 and node.get_parameter(parameter.name).value == parameter.value)

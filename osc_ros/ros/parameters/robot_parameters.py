@@ -59,20 +59,14 @@ ENTRIES = (
 
 
 def urdf_text(name: str) -> str:
-    """
-    Return the text of a URDF file, or of a shipped robot by its name.
-
-    osc_viewer, osc_teach and osc_identify get the name from another node. The name could be
-    that of a pipe or a device, from which reading never ends. Therefore only a regular file of
-    at most LARGEST_FILE bytes is read; InputError is raised for others.
-
-    """
+    """Return the text of a URDF file, or of a shipped robot by its name; or raise InputError."""
     if name == PAIR:
         return pair(urdf_text('panda'))
     if name in shipped_robots():
         return files('osc_ros').joinpath('robots', f'{name}.urdf').read_text(encoding='utf-8')
     try:
         path = Path(name).expanduser()
+        # the name may be from another node, and that of a pipe or a device without end
         if path.exists() and not (path.is_file() and 0 < path.stat().st_size <= LARGEST_FILE):
             raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB, or empty')
         return file_text(path, 'a URDF')
@@ -103,12 +97,8 @@ def description(values: dict[str, Any], received: str = '') -> str:
 
 
 def robot(values: dict[str, Any], text: str) -> Robot:
-    """
-    Return the robot between the base and the tips that the parameters name.
-
-    An error in the parameters raises InputError, an error in the URDF ModelError.
-
-    """
+    """Return the robot between the base and the tips that the parameters name."""
+    # InputError for an error in the parameters, ModelError for one in the URDF
     robot_element(text)  # raises if this is no URDF, such as a path that another node has sent
     for name in ('base', 'tip'):
         if not values[name]:
@@ -152,12 +142,7 @@ def with_simulated_payload(values: dict[str, Any], text: str, bare: Robot) -> st
 
 
 def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
-    """
-    Return the robot with payload, tool and gravity, and the robot that its driver assumes.
-
-    The driver's robot has the payload only if `payload.known_to_driver`.
-
-    """
+    """Return the robot with payload, tool and gravity, and the robot that its driver assumes."""
     known = bare.with_gravity(values['gravity'])
     robot = with_payload(values, known)
     if values['payload.known_to_driver']:
@@ -188,12 +173,7 @@ def with_payload(values: dict[str, Any], bare: Robot) -> Robot:
 
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
-    """
-    Return for each entry of a command the index (n,) of its joint.
-
-    Raises InputError if parameter `joint_order` does not have exactly the joints of the robot.
-
-    """
+    """Return the joint index (n,) of each entry of a command; InputError for other joints."""
     joints = values['joint_order'] or robot.joint_names
     if sorted(joints) != sorted(robot.joint_names):
         raise InputError(f"parameter 'joint_order' is {list(joints)}: give the joints "
@@ -203,12 +183,8 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
 
 
 def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.intp]]:
-    """
-    Return for each tip the part of `order` with the joints between the base and this tip.
-
-    Raises InputError if a joint leads to several tips.
-
-    """
+    """Return for each tip the part of `order` with the joints between the base and this tip."""
+    # InputError if a joint leads to several tips
     chains: list[list[int]] = []
     for tip in robot.tips:
         chain, body = [], robot.frames[tip][0]
@@ -224,12 +200,7 @@ def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.int
 
 
 def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> Array:
-    """
-    Return a parameter as an array (n,), base first, or the default if it is empty.
-
-    Raises InputError if the number of entries is not n.
-
-    """
+    """Return a parameter (n,), base first, or its default if empty; InputError if not n long."""
     if not values[name]:
         return np.array(default, dtype=np.float64)
     if len(values[name]) != robot.n:
@@ -239,12 +210,7 @@ def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> 
 
 
 def locked_positions(values: dict[str, Any]) -> dict[str, float]:
-    """
-    Return the positions of the locked joints by name [rad, m].
-
-    Raises InputError if positions are given, but not one for each locked joint.
-
-    """
+    """Return the positions of the locked joints by name [rad, m], 0 by default."""
     names, positions = values['locked_joints'], values['locked_positions']
     if positions and len(positions) != len(names):
         raise InputError(f"parameter 'locked_positions' has {len(positions)} entries and "

@@ -44,45 +44,26 @@ def compile_velocity(robot: Robot) -> None:
 
 
 class StateInput(VelocitySource):
-    """
-    Reader of serialized joint states with measured or estimated velocities (`mode`, see VELOCITY).
-
-    Joints in the messages that the robot lacks are ignored. `tell` gets a text when the source of
-    the velocities changes, and while messages lack a joint for longer than LONG; `tell_unrelated`
-    gets one once, at the first message with none of the joints.
-
-    Attributes
-    ----------
-    reader : JointStateReader
-        Has the stamp and the efforts of the last message.
-    lack : str
-        Why the last message made no state: it has none or a part of the joints. Else empty.
-
-    """
+    """Reader of serialized joint states with measured or estimated velocities (see VELOCITY)."""
 
     def __init__(self, robot: Robot, mode: str, tell: Callable[[str], object],
                  tell_unrelated: Callable[[str], object]) -> None:
         super().__init__(robot, mode)
+        # `reader` has the stamp and the efforts of the last message. `lack`: why that made no
+        # state, because it has none or a part of the joints.
         self.reader, self.lack = JointStateReader(robot.joint_names), ''
         self._incomplete_since = np.inf
+        # `tell` gets a text when the source of the velocities changes, and while messages lack a
+        # joint for longer than LONG; `tell_unrelated` once, at a message with none of the joints.
         self._tell, self._tell_unrelated = tell, tell_unrelated
         self._is_unrelated_reported = False
 
     def read(self, data: bytes, chosen: Callable[[Flags], Flags]
              ) -> tuple[float, Array, Array] | None:
-        """
-        Return stamp [s], positions (n,) and velocities (n,) of a serialized message.
-
-        Return None for a message with no joint that is used, such as one of a gripper on the same
-        topic; with a part of the joints, before the rest has come; and while there are too few
-        positions to estimate velocities. For `chosen` see `JointStateReader.positions`.
-
-        Raises
-        ------
-        InputError
-            See `JointStateReader.positions` and `VelocitySource.velocity`.
-
-        """
+        """Return stamp [s], positions (n,) and velocities (n,) of a message, or None."""
+        # None: no joint is used; the rest of the joints has not come; or too few positions to
+        # estimate. For `chosen` and InputError see `JointStateReader.positions`,
+        # `VelocitySource.velocity`.
         try:
             q = self.reader.positions(data, chosen)
         except UnrelatedError as error:
