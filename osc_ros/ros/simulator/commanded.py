@@ -18,50 +18,29 @@ Array = NDArray[np.float64]
 
 
 class Commanded:
-    """
-    Torques from all command topics, and the topics whose brakes are closed.
-
-    The brakes of all joints are closed until each topic has sent torques. Later, the brakes of the
-    joints of a topic close when the commands on this topic end. A command whose label says that it
-    was computed without a state of this simulation opens no brakes, because its controller may
-    assume another pose. With `is_exact`, as in lockstep, each command must answer the newest
-    state.
-
-    Attributes
-    ----------
-    tau : (n,) [N·m, N]
-    shares : dict of str to (k,) int
-        Indices of the joints of each topic, base first.
-    missing : set of str
-        Topics without torques for the newest state.
-    ended : set of str
-        Topics whose brakes are closed because their commands have ended; written by the caller.
-    is_held : bool
-        Whether all brakes have been closed since the start; written by the caller.
-
-    """
+    """Torques from all command topics, and the topics whose brakes are closed."""
 
     def __init__(self, shares: Mapping[str, NDArray[np.intp]], n: int, is_exact: bool) -> None:
+        # tau (n,) [N·m, N]; shares: indices (k,) of the joints of each topic, base first; with
+        # `is_exact`, as in lockstep, each command must answer the newest state
         self.tau, self.shares, self._is_exact = np.zeros(n), dict(shares), is_exact
+        # missing: topics without torques for the newest state; ended: topics whose brakes are closed
+        # because their commands have ended; is_held: all brakes are closed until every topic has
+        # sent torques. The caller writes `ended` and `is_held`.
         self.missing, self.ended, self.is_held = set(shares), set[str](), True
         self._heard = dict.fromkeys(shares, -np.inf)  # wall time of the last command [s]
 
     def take(self, topic: str, tau: Array, label: str, newest: str) -> bool:
-        """
-        Store torques (k,) of a topic [N·m, N], unless they were computed from another state.
-
-        Returns whether the torques are stored. `label` is the label of the command,
-        `newest` the label of a command for the newest state. InputError is raised for a
-        wrong number of torques, or a torque that is not finite.
-
-        """
+        """Store torques (k,) of a topic [N·m, N]; return False if they are from another state."""
+        # `label` is that of the command, `newest` that of a command for the newest state;
+        # InputError for a wrong number of torques, or one that is not finite
         places = self.shares[topic]
         if tau.shape != places.shape or not np.isfinite(tau).all():
             raise InputError(f'{tau.tolist()}: give {len(places)} finite torques')
         if (self._is_exact or self.is_held) and label not in ('', newest):
             return False  # computed from an older state, or from no state
         if topic in self.ended and label in (HOLD_LABEL, LAST_LABEL):
-            return False
+            return False  # computed without a state of this simulation, maybe for another pose
         self.tau[places], self._heard[topic] = tau, perf_counter()
         self.missing.discard(topic)
         return True

@@ -32,17 +32,7 @@ ENTRIES = (
 
 
 class GripperAndCube:
-    """
-    MuJoCo models of the gripper of the simulated arm, and of a cube that it can grasp.
-
-    `values` are all parameters of osc_simulator, `text` is the URDF; for errors see `Hand`.
-
-    Attributes
-    ----------
-    hand : Hand or None
-    cube : Block or None
-
-    """
+    """MuJoCo models of the gripper of the simulated arm, and of a cube that it can grasp."""
 
     def __init__(self, values: dict[str, Any], text: str) -> None:
         self.hand: Hand | None = hand_of(text, values['gripper.joints'])

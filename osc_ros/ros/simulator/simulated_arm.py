@@ -14,14 +14,9 @@ from osc_ros.sim.plant import Plant
 
 
 def plant_of(values: dict[str, Any], text: str, robot: Robot, **options: Any) -> Plant:
-    """
-    Return the simulated arm with its payload, at its initial positions.
-
-    `values` are all parameters of osc_simulator, `robot` is built from the URDF `text`; `options`
-    are further arguments of `Plant`. InputError or ModelError is raised for parameters that do not
-    fit the robot, or an error in the URDF.
-
-    """
+    """Return the simulated arm with its payload, at its initial positions."""
+    # `values` of osc_simulator, URDF `text` and `options` of `Plant`; InputError or ModelError if
+    # they do not fit the robot
     # with None, the plant uses the values of the URDF
     given = {name: values[name] or None for name in ('damping', 'friction', 'effort_limits',
                                                      'rotor_inertia')}

@@ -129,13 +129,9 @@ class ArmTopics:
 
 
 class Simulator(Node):  # type: ignore[misc]
-    """
-    One robot on a fixed base, which MuJoCo builds from the same URDF as its controller.
+    """One robot on a fixed base, which MuJoCo builds from the same URDF as its controller."""
 
-    Simulated time starts when a command has arrived on every command topic. Then the simulation
-    steps in lockstep with the commands, or in real time. See `Commanded` for the brakes.
-
-    """
+    # Simulated time starts when a command has arrived on every command topic.
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__('osc_simulator', **arguments)
@@ -177,13 +173,9 @@ class Simulator(Node):  # type: ignore[misc]
                           clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def ready_to_stop(self) -> bool:
-        """
-        Return whether the commands have ended, or LINGER has passed since the first call.
-
-        On Ctrl-C all nodes are interrupted together, and the controller needs joint states until
-        the arm is at rest.
-
-        """
+        """Return whether the commands have ended, or LINGER has passed since the first call."""
+        # Ctrl-C interrupts all nodes together, and the controller needs states until the arm is at
+        # rest
         now = perf_counter()
         self._ends = min(self._ends, now + LINGER)
         return now > self._ends or self._commanded.silence() > SILENT

@@ -66,12 +66,7 @@ ENTRIES = (
 
 
 def world_of(values: dict[str, Any], robot: Robot) -> World | None:
-    """
-    Return the objects around the arm; None if there is neither table, wall nor ball.
-
-    InputError is raised if they cannot be built from these values.
-
-    """
+    """Return the objects around the arm, None without any; InputError if they cannot be built."""
     objects: dict[str, Any] = {
         name: Box(values[f'world.{name}.position'], values[f'world.{name}.size'],
                   values[f'world.{name}.stiffness'], values[f'world.{name}.friction'])
@@ -86,15 +81,7 @@ def world_of(values: dict[str, Any], robot: Robot) -> World | None:
 
 
 class ContactTopics:
-    """
-    Topics ~/push, ~/contact_wrench and ~/ball_position of osc_simulator.
-
-    A push is a wrench at the origin of the link frame_id. It is given in the axes that this link
-    has when the message arrives, and its direction stays constant while the link turns. With the
-    base or an empty frame_id it acts at the origin of the tip, in base axes. It lasts until the
-    next push on this link, at most for world.push_timeout. The stamp is ignored.
-
-    """
+    """Topics ~/push, ~/contact_wrench and ~/ball_position of osc_simulator."""
 
     def __init__(self, node: Node, plant: Plant, values: dict[str, Any], robot: Robot) -> None:
         self._node, self._plant, self._robot = node, plant, robot
@@ -107,6 +94,9 @@ class ContactTopics:
         node.create_subscription(WrenchStamped, '~/push', self._on_push, WRENCHES)
 
     def _on_push(self, message: WrenchStamped) -> None:
+        # A wrench at the origin of the link frame_id, in its axes on arrival: its direction stays
+        # constant while the link turns. With the base or an empty frame_id: at the origin of the
+        # tip, in base axes. The stamp is ignored.
         frame = message.header.frame_id or self._robot.base
         link = self._robot.tip if frame == self._robot.base else frame
         try:
