@@ -50,24 +50,11 @@ ROBOT = tuple(entry.name for entry in robot_parameters.ENTRIES)
 
 
 class ControllerLink:
-    """
-    Subscriptions and service clients of one controller; use it only in the node's thread.
-
-    `states` is a node without an executor, so that joint states cause no callbacks; `update` polls
-    them.
-
-    Attributes
-    ----------
-    reading : Reading
-        Newest data of every topic.
-    push : callable
-        `SimulatorLink.push`.
-    obstacles : ObstacleLink
-
-    """
+    """Subscriptions and service clients of one controller; use it only in the node's thread."""
 
     def __init__(self, node: Node, states: Node, controller: str, simulator: str) -> None:
         self.reading = Reading()
+        # `states` has no executor, so that joint states cause no callbacks: `update` polls them
         self._node, self._states, self._name = node, states, controller
         self._heard: list[Any] = []  # subscriptions while a browser shows the page
         self._stack = ExitStack()
@@ -356,12 +343,7 @@ class ControllerLink:
 
     def _ask(self, service: str, request: Any, done: Callable[[Any], None], key: str = '',
              patience: float = PATIENCE) -> None:
-        """
-        Call a service, unless a call with the same `key` is in progress.
-
-        `update` passes the answer to `done`.
-
-        """
+        """Call a service, unless a call with this key is in progress; `update` calls `done`."""
         key = key or service
         if key in self._in_flight or not self._clients[service].service_is_ready():
             return

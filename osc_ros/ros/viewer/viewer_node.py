@@ -40,13 +40,9 @@ http://localhost:8080 here. Ctrl-C ends it; the controller goes on. Exit status:
 
 
 class Requests:
-    """
-    Queue of requests of the page, until the thread of the node sends them.
+    """Queue of requests of the page, until the thread of the node sends them."""
 
-    A new target replaces an older one of the same task or joint; so do a new push, a new position
-    of an obstacle, and a new value of the same parameter.
-
-    """
+    # A new value replaces an older one of the same task, joint, push, obstacle or parameter.
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[str] = SimpleQueue()
@@ -164,14 +160,9 @@ class Viewer(Node):  # type: ignore[misc]
 
 
 def mesh_file(uri: str, folder: Path | None) -> Path | None:
-    """
-    Return the file of a mesh on this machine; None if there is none.
-
-    The URI is that in the URDF: package://PACKAGE/…, file://… or a path, which may be relative to
-    the `folder` of the URDF. It comes from the network and may name any file, so only files with a
-    suffix in MESHES and at most LARGEST_MESH bytes are returned.
-
-    """
+    """Return the file of a mesh on this machine; None if there is none."""
+    # The URI is package://PACKAGE/…, file://… or a path, which may be relative to the `folder` of
+    # the URDF. It comes from the network and may name any file, so suffix and size are checked.
     found = urlparse(uri)
     if found.scheme == 'package':
         path = _package(found.netloc, found.path.lstrip('/'))

@@ -39,21 +39,12 @@ REST = 0.1  # time without a new position after which a sphere is sent at rest [
 
 
 class ObstacleLink:
-    """
-    Stores the obstacles of a controller in `reading`, and publishes those of the page.
+    """Stores the obstacles of a controller in `reading`, and publishes those of the page."""
 
-    The markers become obstacles in the same way as in the controller. It forgets them when it is
-    not configured.
-
-    Attributes
-    ----------
-    stamp : Time
-        Stamp of the newest joint state, which the published markers have.
-
-    """
+    # Markers become obstacles as in the controller, which forgets them when it is not configured.
 
     def __init__(self, node: Node, controller: str, reading: Reading) -> None:
-        self._reading, self.stamp = reading, Time()
+        self._reading, self.stamp = reading, Time()  # `stamp` of the newest joint state
         self._markers, self._chosen = self._no_markers(), -math.inf
         self._found: dict[str, Obstacle] = {}
         self._moving: dict[str, tuple[Array, float]] = {}  # positions, and when they were sent

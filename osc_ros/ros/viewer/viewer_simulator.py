@@ -44,13 +44,7 @@ def tolerant(callback: Callable[..., None], reading: Reading) -> Callable[..., N
 
 
 class SimulatorLink:
-    """
-    Subscriptions to the objects and the gripper of a simulator; publishes pushes of its arm.
-
-    `name` is the name of the simulator. `reading` gets the objects, the width of the gripper, and
-    the posture in which the arm started.
-
-    """
+    """Subscriptions to objects and gripper of a simulator; publishes pushes of its arm."""
 
     def __init__(self, node: Node, name: str, reading: Reading) -> None:
         self._node, self._name, self._reading = node, name, reading
