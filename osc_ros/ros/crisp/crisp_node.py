@@ -46,15 +46,11 @@ CONTROLLER = Entry('osc_controller', 'osc_controller', 'Name of the node that is
 
 
 class ControllerCalls:
-    """
-    Calls of the services of osc_controller, each of which waits for the answer.
-
-    A hidden node of its own makes them, so that a callback of another node can wait.
-
-    """
+    """Calls of the services of osc_controller, each of which waits for the answer."""
 
     def __init__(self, node: Node, name: str) -> None:
         self._name = name
+        # a hidden node of its own, so that a callback of another node can wait
         self._node = Node(f'_{node.get_name()}_calls', namespace=node.get_namespace(),
                           context=node.context, use_global_arguments=False,
                           start_parameter_services=False, enable_rosout=False)
@@ -103,15 +99,11 @@ class ControllerCalls:
 
 
 class Crisp(Node):
-    """
-    CRISP's Cartesian controller and a controller_manager, in front of osc_controller.
+    """CRISP's Cartesian controller and a controller_manager, in front of osc_controller."""
 
-    It has the parameters of crisp_controllers, and passes them on. It passes on the targets, too,
-    without their stamps, while the Cartesian controller is active: while
-    joint_trajectory_controller is, the joints are not disturbed by a client that repeats its
-    targets.
-
-    """
+    # It passes on the parameters of crisp_controllers, and the targets without their stamps while
+    # the Cartesian controller is active: a client that repeats its targets must not disturb
+    # joint_trajectory_controller.
 
     def __init__(self, **arguments: Any) -> None:
         if ControllerState is None:
