@@ -37,12 +37,8 @@ STATES_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # l
 
 
 def law_and_loop_of(values: Mapping[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
-    """
-    Return the result of `law_of`, and compile the kernels of the loop's process, too.
-
-    Then that process, whose progress is not reported, finds all kernels in the cache.
-
-    """
+    """Return the result of `law_of`, and compile the kernels of the loop's process, too."""
+    # that process, whose progress is not reported, then finds all kernels in the cache
     found = law_of(values, urdf)
     Answering(found[1].robot.n)
     compile_cycles()
@@ -50,36 +46,16 @@ def law_and_loop_of(values: Mapping[str, Any], urdf: str) -> tuple[LoadedRobot, 
 
 
 class ArmLoop(LoopProcess):
-    """
-    Process of a control loop, with topics for its joint states.
+    """Process of a control loop, with topics for its joint states."""
 
-    It has the attributes and methods of `osc_ros.ros.dds.ros_loop.Loop` that the node uses; see
-    there.
-
-    Parameters
-    ----------
-    owner : Node
-        Its executor calls the handlers, and publishes joint_states.
-    law : Law
-        Copy in the node of the law in the process: it has the same robot and settings, but
-        computes no torques.
-    start : Start
-    rate : float
-        Rate of joint_states [Hz].
-    handlers : mapping of str to callable
-        Callbacks for events, which run in the owner's thread within POST_PERIOD: the events of
-        `osc_ros.loop.engine.Engine`; 'lost' (text), if the arm fails; and 'ended' (text), if the
-        process has ended without a request.
-
-    Raises
-    ------
-    OscError
-        The arm cannot be opened, or does not fit the robot.
-
-    """
+    # It has those attributes and methods of `osc_ros.ros.dds.ros_loop.Loop` that the node uses.
 
     def __init__(self, owner: Node, law: Law, start: Start, rate: float,
                  handlers: Mapping[str, Callable[..., None]]) -> None:
+        # `law` is the node's copy of the law in the process, and computes no torques. `rate` of
+        # joint_states [Hz]. `handlers` run in the owner's thread: for the events of `Engine`;
+        # 'lost' (text), if the arm fails; 'ended' (text), if the process has ended on its own.
+        # OscError if the arm cannot be opened, or does not fit the robot.
         super().__init__(start)
         self.listener: Callable[[Stamp | None, float, Array], None] | None = None
         self._owner, self._handlers, self._law = owner, handlers, law

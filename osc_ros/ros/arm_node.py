@@ -57,13 +57,7 @@ def entries_of(kind: type[Hardware]) -> list[Entry]:
 
 
 class ArmNode(Controller):
-    """
-    A controller whose loop is a separate process with the driver of the arm.
-
-    It has the topics, services, parameters and diagnostics of osc_controller. In addition, it
-    publishes joint_states, and has the parameters and services of the arm.
-
-    """
+    """A controller whose loop is a separate process with the driver of the arm."""
 
     _build = staticmethod(law_and_loop_of)
 

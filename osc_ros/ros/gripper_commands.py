@@ -29,19 +29,13 @@ WIDTH = 'width'  # name of the joint in the states
 
 
 class ActionKind(NamedTuple):
-    """
-    An action of control_msgs for grippers: its type, its name, and the fields of its messages.
+    """An action of control_msgs for grippers."""
 
-    `goal` returns the goal of a request. `fill` writes a state to a message; `stops` says whether
-    the feedback has the fields `reached_goal` and `stalled`, as the result has.
-
-    """
-
-    kind: str
-    name: str
-    goal: Callable[[Any], HandGoal]
-    fill: Callable[[Any, GripperState], None]
-    stops: bool
+    kind: str  # type in control_msgs.action
+    name: str  # of the server
+    goal: Callable[[Any], HandGoal]  # returns the goal of a request
+    fill: Callable[[Any, GripperState], None]  # writes a state to a message
+    stops: bool  # whether the feedback has `reached_goal` and `stalled`, as the result has
 
 
 def _single_goal(command: Any) -> HandGoal:
@@ -72,19 +66,14 @@ KINDS = (ActionKind('GripperCommand', 'gripper_cmd', _single_goal, _fill_single,
 
 
 class GripperActions:
-    """
-    Action servers for a gripper, which do not block the thread of its node.
+    """Action servers for a gripper, which do not block the thread of its node."""
 
-    A goal succeeds when the fingers rest: at the width (`reached_goal`), or because something
-    stops them (`stalled`), as in parallel_gripper_controller with allow_stalling. A new goal of
-    either action aborts the previous one. The servers are those of `KINDS` that the installed
-    control_msgs has. `move` commands the gripper, and raises OscError if the gripper refuses a
-    goal.
-
-    """
+    # A goal succeeds when the fingers rest: at the width (`reached_goal`), or because something
+    # stops them (`stalled`), as in parallel_gripper_controller with allow_stalling. A new goal of
+    # either action aborts the previous one.
 
     def __init__(self, node: Node, prefix: str, move: Callable[[HandGoal], None]) -> None:
-        self._node, self._move = node, move
+        self._node, self._move = node, move  # OscError if the gripper refuses the goal
         self._goal: Any = None  # handle of the goal in progress
         self._kind = KINDS[0]  # of the goal in progress
         self._state = GripperState(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -144,16 +133,11 @@ class GripperActions:
 
 
 class GripperTopics:
-    """
-    Topics and actions `~/gripper/…` of a gripper.
+    """Topics and actions ~/gripper/… of a gripper."""
 
-    A command is a std_msgs/Float64MultiArray on `command`: the width [m], then optionally the
-    largest force [N] and the speed [m/s]. The answer on `answers` repeats the label of the
-    command's dimension; if the gripper refuses, it has the reason. `state` is a JointState with
-    two names: 'width', with the rate and the force, and 'goal', with the commanded speed and
-    force. For the actions and `move` see `GripperActions`.
-
-    """
+    # command: width [m], then optionally the largest force [N] and the speed [m/s]. answers: the
+    # label of the command's dimension, and the reason of a refusal. state: 'width' with rate and
+    # force, 'goal' with the commanded speed and force.
 
     def __init__(self, node: Node, move: Callable[[HandGoal], None]) -> None:
         self._node, self._send = node, move

@@ -85,15 +85,11 @@ PARAMETERS = (
 
 
 class Relay(Node):  # type: ignore[misc]
-    """
-    Node around a `RelayLoop`, whose thread forwards commands, or stops the arm if they fail.
+    """Node around a `RelayLoop`, whose thread forwards commands, or stops the arm if they fail."""
 
-    Services, parameters and diagnostics run in the thread that spins the node. Of several
-    publishers on the command topic the relay accepts one, see
-    `osc_ros.ros.messages.publishers.Source`. When it changes to another publisher, it holds the
-    arm until it forwards the commands of this publisher.
-
-    """
+    # Services, parameters and diagnostics run in the thread that spins the node. Of several
+    # publishers of commands it accepts one (`messages.publishers.Source`). When it changes to
+    # another, it holds the arm until it forwards the commands of that one.
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__('osc_relay', **arguments)
