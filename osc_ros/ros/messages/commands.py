@@ -24,26 +24,15 @@ HOLD_LABEL, LAST_LABEL = 'hold', 'last'
 
 
 class StampedCommand:
-    """
-    Writer of serialized JointState messages of n joints with the torques as efforts.
-
-    The messages have no positions and velocities. The constructor serializes one message without
-    and one with HOLD_LABEL as frame_id; `fill` writes only the stamp and the efforts. Message
-    objects at 1 kHz would take 10 % of a core, and hold the GIL while the control loop needs it.
-
-    """
+    """Writer of serialized JointState messages with torques of n joints as efforts only."""
 
     def __init__(self, names: Sequence[str]) -> None:
+        # Both are serialized once: message objects at 1 kHz would take 10 % of a core, and hold
+        # the GIL while the control loop needs it.
         self._answer, self._hold = (self._prepared(names, label) for label in ('', HOLD_LABEL))
 
     def fill(self, tau: Array, answered: Stamp | None, time: float) -> bytes:
-        """
-        Return the message with torques tau (n,) [N·m, N].
-
-        Its stamp is the stamp `answered` of the joint state from which the torques were
-        computed; if `answered` is None, the stamp is `time` [s] on the same clock.
-
-        """
+        """Return the message of tau (n,) [N·m, N]; its stamp is `answered`, or else `time` [s]."""
         if answered is None:
             now = stamp(max(0.0, time))
             (data, efforts), answered = self._hold, (now.sec, now.nanosec)
@@ -62,12 +51,7 @@ class StampedCommand:
 
 
 class Command:
-    """
-    Writer of serialized Float64MultiArray messages with torques of `size` joints.
-
-    The layout is plain little-endian CDR, with one dimension. The buffer is reused.
-
-    """
+    """Writer of serialized Float64MultiArray messages with torques of `size` joints."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -102,12 +86,8 @@ class CommandOutput:
 
 
 def empty_command(n: int, length: int) -> tuple[NDArray[np.uint8], int, int]:
-    """
-    Return a serialized command of n zeros, and the byte positions of its label and its numbers.
-
-    `length` is the number of characters of the label.
-
-    """
+    """Return a serialized command of n zeros, and the bytes where label and zeros begin."""
+    # `length` is the number of characters of the label
     data = cdr.float_array('\0' * length, np.zeros(n))
     return np.frombuffer(data, np.uint8), cdr.LABEL_AT, len(data) - 8 * n
 

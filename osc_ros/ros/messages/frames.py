@@ -21,12 +21,7 @@ Array = NDArray[np.float64]
 
 
 class Frames:
-    """
-    Poses of frames in the robot's base frame.
-
-    Subscribes to /tf and /tf_static, if tf2_ros is installed.
-
-    """
+    """Poses of frames in the robot's base frame; it listens to tf2 if tf2_ros is installed."""
 
     def __init__(self, node: Node) -> None:
         try:
@@ -38,13 +33,8 @@ class Frames:
             self._listener = tf2_ros.TransformListener(self._buffer, node)
 
     def pose(self, robot: Robot, q: Array, frame: str) -> Array:
-        """
-        Return the pose (4, 4) of a frame in the robot's base frame, with the joints at q (n,).
-
-        The frame is a link of the robot (empty: its base), or one that tf2 connects with the base;
-        for others, InputError lists the links.
-
-        """
+        """Return the pose (4, 4) of a frame in the base frame, with the joints at q (n,)."""
+        # A frame is a link (empty: the base), or one of tf2; for others InputError has the links.
         if frame in ('', robot.base):
             return np.eye(4)
         try:

@@ -43,38 +43,18 @@ ORANGE, VIOLET, WHITE = (0.9, 0.47, 0.08, 1.0), (0.59, 0.35, 0.86, 0.4), (1.0, 1
 
 
 class Tick(NamedTuple):
-    """
-    Data of one control period for the markers, in the base frame, [angular; linear].
+    """Data of one control period for the markers, in the base frame, [angular; linear]."""
 
-    Attributes
-    ----------
-    time : Time
-        Stamp of the state.
-    q : (n,)
-    pose : (4, 4)
-        Pose of the first task's link.
-    error, F : (6,)
-        Error from this link to its set-point; force of the first task.
-    external : (6,), optional
-        Estimated external wrench.
-
-    """
-
-    time: Time
-    q: Array
-    pose: Array
-    error: Array
-    F: Array
-    external: Array | None
+    time: Time  # stamp of the state
+    q: Array  # (n,)
+    pose: Array  # (4, 4) of the first task's link
+    error: Array  # (6,) from this link to its set-point
+    F: Array  # (6,) force of the first task
+    external: Array | None  # (6,) estimated external wrench
 
 
 class MarkerMessages:
-    """
-    Markers of one robot, computed with a separate copy of its dynamics.
-
-    `damping` has the thresholds of the singularity damping of the first task.
-
-    """
+    """Markers of one robot, from a copy of its dynamics; `damping` is that of the first task."""
 
     def __init__(self, robot: Robot, damping: SingularityDamping) -> None:
         self.robot, self._rest = robot, np.zeros(robot.n)

@@ -80,12 +80,7 @@ def time_of(stamp: Stamp) -> Time:
 
 
 def positions(message: JointState, names: Sequence[str]) -> Array:
-    """
-    Return the positions (n,) [rad, m] of joints from a message.
-
-    For errors see `JointStateReader.positions`.
-
-    """
+    """Return positions (n,) [rad, m] of joints; for errors see `JointStateReader.positions`."""
     return JointStateReader(names, 'target_posture').positions(serialize_message(message))
 
 
@@ -169,13 +164,7 @@ def wrench_message(wrench: Array, frame: str, time: Time) -> WrenchStamped:
 
 def table_message(rows: Sequence[str], columns: Sequence[str], values: Array, time: Time
                   ) -> Float64MultiArray:
-    """
-    Return a table of numbers (r, c) as a message with three dimensions.
-
-    The labels of the dimensions are the names of the rows, the names of the columns, and the
-    stamp; the third dimension has size 1.
-
-    """
+    """Return a table (r, c) as a message: its three labels are rows, columns, and the stamp."""
     message = Float64MultiArray(data=array('d', np.ascontiguousarray(values).tobytes()))
     message.layout.dim = [
         MultiArrayDimension(label=label, size=size, stride=stride) for label, size, stride in (
@@ -200,14 +189,9 @@ def inertia_message(Lambda: Array, time: Time) -> Float64MultiArray:
 
 
 def impedance(message: Float64MultiArray) -> Impedance:
-    """
-    Return the impedance from a message with 6, 12 or 18 numbers, linear first.
-
-    The numbers are the stiffness, then the damping ratio, then the feedforward wrench, each along
-    x y z and about x y z. The label of the first dimension, if present, is the stamp [s].
-    InputError is raised for other messages, and for numbers that `Impedance` refuses.
-
-    """
+    """Return the impedance from 6, 12 or 18 numbers, linear first; InputError if it is refused."""
+    # Stiffness, damping ratio, feedforward wrench. The label of the first dimension, if present,
+    # is the stamp [s].
     numbers = np.array(message.data)
     if len(numbers) not in (6, 12, 18):
         raise InputError(f'{len(numbers)} numbers: must be 6 of stiffness, then 6 of damping '
@@ -225,30 +209,11 @@ def impedance(message: Float64MultiArray) -> Impedance:
     return Impedance(*rows, stamp=time)
 
 
-def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
+def path(data: bytes, now: float, frame_pose: Callable[[str], Array],  # (4, 4) in base frame
          through: Callable[[Array, Array], Path] = Path) -> tuple[Path | PoseGoal, float]:
-    """
-    Return the path of a trajectory of the tip, in the base frame, and its start time [s].
-
-    Parameters
-    ----------
-    data : bytes
-        A serialized MultiDOFJointTrajectory. Each point has one transform; either every point has
-        one twist and one acceleration, or none has any. A single point is a pose to reach by its
-        time, at rest. A stamp of zero means now.
-    now : float
-        Time of the newest joint state [s].
-    frame_pose : callable
-        Returns the pose (4, 4) of a frame in the base frame, or raises InputError.
-    through : callable
-        Returns the path through poses (m, 4, 4) at times (m,), for points without derivatives.
-
-    Raises
-    ------
-    InputError
-        The points are not as above; or an error of `Path` or `osc_ros.control.tasks.task.poses`.
-
-    """
+    """Return the path of a serialized trajectory of the tip, base frame, and its start [s]."""
+    # One transform for each point; a twist and an acceleration for all points or none. One single
+    # point is a pose to reach, at rest. A stamp of 0 is `now`, the time of the newest joint state.
     found = serialized.trajectory(data)
     T = frame_pose(found.frame)
     start = found.stamp or now
@@ -274,25 +239,9 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
 
 def chunk(data: bytes, now: float, pose_at: Callable[[str, float], Array]
           ) -> tuple[Array, Array, float]:
-    """
-    Return the times (m,) [s] and poses (m, 4, 4) of a chunk, and the time of its observation [s].
-
-    Parameters
-    ----------
-    data : bytes
-        A serialized MultiDOFJointTrajectory with two points or more, each with one transform, and
-        no velocities or accelerations. Its stamp is the time of the observation; zero means `now`.
-    now : float
-        Time of the newest joint state [s].
-    pose_at : callable
-        Returns the pose (4, 4) of a frame in the base frame at a time [s], or raises InputError.
-
-    Raises
-    ------
-    InputError
-        The points are not as above; or an error of `osc_ros.control.tasks.task.poses`.
-
-    """
+    """Return the times (m,) [s] and poses (m, 4, 4) of a chunk; time of its observation [s]."""
+    # Each of two or more points has one transform and nothing else. The stamp is the time of the
+    # observation; 0 is `now`. `pose_at` returns the pose of a frame in the base frame at a time.
     found = serialized.trajectory(data)
     if len(found.times) < 2 or not (found.counts == (1, 0, 0)).all():
         raise InputError(f'target_chunk: {len(found.times)} points with '
@@ -325,12 +274,7 @@ def _point(time: float, T: Array) -> MultiDOFJointTrajectoryPoint:
 
 def answer_message(level: bytes, topic: str, text: str, stamp: Time, time: float,
                    error: ReachError | None = None) -> DiagnosticStatus:
-    """
-    Return the answer to a command: topic and stamp of the command, text, time of the answer.
-
-    `error` adds the distance of a goal that is beyond the reach of the arm, and the reach.
-
-    """
+    """Return the answer, given at `time` [s], to the command with this topic and stamp."""
     figures = () if error is None else ((DISTANCE, error.distance), (REACH, error.reach))
     return DiagnosticStatus(level=level, name=topic, message=text, values=[
         KeyValue(key='stamp', value=label_of(stamp)), KeyValue(key='time', value=f'{time:.9f}'),
@@ -345,14 +289,9 @@ def _in_base_axes(T: Array, linear_first: Array) -> Array:
 
 def jog(message: TwistStamped, now: float, timeout: float,
         frame_pose: Callable[[str], Array]) -> tuple[TwistGoal, float]:
-    """
-    Return the motion that a twist of the tip commands, in base axes, and its start time [s].
-
-    The twist is in the present axes of its frame; a stamp of zero means now. The motion lasts for
-    `timeout` from the stamp on [s]. InputError is raised for a twist that is older or not finite.
-    For `now` and `frame_pose` see `path`.
-
-    """
+    """Return the motion that a twist of the tip commands, in base axes, and its start time [s]."""
+    # The twist is in the present axes of its frame, and lasts for `timeout` [s] from its stamp on;
+    # a stamp of 0 is `now`. InputError: the twist is older, or not finite.
     start = seconds(message.header.stamp) or now
     if start + timeout <= now:
         raise InputError(f'target_twist: its stamp, {start:.3f} s, is {now - start:.3f} s old: '

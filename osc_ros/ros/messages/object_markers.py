@@ -23,14 +23,7 @@ RATE = 20.0  # [Hz] of wall time, so that the objects are shown before simulated
 
 
 class ObjectMarkers:
-    """
-    Publisher of `~/markers`, if visualization_msgs is installed and there are objects.
-
-    Each object has one marker. The namespace of the marker is the name of the object, and its
-    frame is the link `base`. Its stamp is 0, so that a viewer with another fixed frame uses the
-    newest transform. `obstacles` are topics on which `publish_obstacles` publishes them.
-
-    """
+    """Publisher of the objects, if any: on `~/markers`, and on the topics `obstacles`."""
 
     def __init__(self, node: Node, plant: Plant, base: str, obstacles: Sequence[str] = ()
                  ) -> None:
@@ -53,9 +46,10 @@ class ObjectMarkers:
             publisher.publish(message)
 
     def message(self) -> Any:
-        """Return a MarkerArray of all objects."""
+        """Return a MarkerArray of all objects; the namespace of a marker is the name."""
         found = []
         for solid in solids(self._plant):
+            # stamp 0, so that a viewer with another fixed frame uses the newest transform
             marker = marker_of(self._base, Time(), solid.name,
                                Marker.SPHERE if solid.is_round else Marker.CUBE, solid.color)
             marker.pose = messages.pose_message(solid.pose, '', Time()).pose

@@ -55,35 +55,18 @@ SHORTEST, LONGEST = 1e-3, 1.0  # time between two stamps from which a velocity i
 
 
 class Marker(NamedTuple):
-    """
-    The fields of a marker that matter for an obstacle.
-
-    Attributes
-    ----------
-    frame : str
-    stamp, lifetime : float [s]
-        0: now; for ever.
-    namespace, number, kind, action
-        Fields ns, id, type and action.
-    numbers : (10,)
-        Position [m], quaternion x y z w, scale [m].
-    is_locked : bool
-        Field frame_locked.
-    points : (6,)
-        The points, if there are two [m]; otherwise empty.
-
-    """
+    """Fields of a visualization marker that matter for an obstacle."""
 
     frame: str
-    stamp: float
-    namespace: str
-    number: int
-    kind: int
+    stamp: float  # [s]; 0: now
+    namespace: str  # field ns
+    number: int  # field id
+    kind: int  # field type
     action: int
-    numbers: tuple[float, ...]
-    lifetime: float
-    is_locked: bool
-    points: tuple[float, ...]
+    numbers: tuple[float, ...]  # (10,): position [m], quaternion x y z w, scale [m]
+    lifetime: float  # [s]; 0: for ever
+    is_locked: bool  # field frame_locked
+    points: tuple[float, ...]  # (6,) if there are two points [m]; otherwise empty
 
     @property
     def name(self) -> str:
@@ -161,12 +144,8 @@ class _Cursor:
 
 
 def markers_in(data: bytes) -> Iterator[Marker]:
-    """
-    Yield the markers of a serialized MarkerArray; InputError where the message is cut short.
-
-    rclpy would make an object of every point and colour under the GIL.
-
-    """
+    """Yield the markers of a serialized MarkerArray; InputError where it is cut short."""
+    # rclpy would make an object of every point and colour under the GIL
     try:
         cursor = _Cursor(data)
         count, = cursor.take(4, 'I')
@@ -194,32 +173,14 @@ def markers_in(data: bytes) -> Iterator[Marker]:
 
 
 class _Known(NamedTuple):
-    """
-    A marker that has come.
+    """A received marker."""
 
-    Attributes
-    ----------
-    marker : Marker
-        Its stamp is never 0.
-    frame : (4, 4)
-        Pose of its frame in the base frame; of a thing on a link the identity.
-    link : str
-        Link that holds it; empty for an obstacle.
-    until : float [s]
-        End of its lifetime.
-    came : float [s]
-        When its message came.
-    before : _Known, optional
-        The one of this name with the stamp before; its `before` has none.
-
-    """
-
-    marker: Marker
-    frame: Array
-    link: str
-    until: float
-    came: float
-    before: _Known | None
+    marker: Marker  # its stamp is never 0
+    frame: Array  # (4, 4) pose of its frame in the base frame; of a thing on a link the identity
+    link: str  # link that holds it; empty for an obstacle
+    until: float  # end of its lifetime [s]
+    came: float  # when its message came [s]
+    before: _Known | None  # the one of this name with the stamp before; its `before` has none
 
     @property
     def extent(self) -> float:
@@ -263,13 +224,9 @@ class _Known(NamedTuple):
 
     @property
     def velocity(self) -> Array:
-        """
-        Velocity (6,) from the last stamps, base axes; zero if it is not known [rad/s, m/s].
-
-        Two markers of one message state it. Else, of the last two intervals, the smaller velocity
-        in each direction counts, and none if the signs differ: what jumps once does not fly.
-
-        """
+        """Velocity (6,) from the last stamps, base axes; 0 if it is not known [rad/s, m/s]."""
+        # Two markers of one message state it. Else each direction has the smaller rate of the last
+        # two intervals, and 0 if their signs differ, because a single jump is no motion.
         V = self._rates
         if self.before is None or self.before.before is None or self.before.came == self.came:
             return V
@@ -291,35 +248,18 @@ class _Known(NamedTuple):
 
 
 class MarkerObstacles:
-    """
-    The markers that have come, and the obstacles that a controller knows of them.
-
-    Attributes
-    ----------
-    left_out, refused : int
-        Number of markers that do not count, because MOST_OBSTACLES are nearer; number of refused
-        markers since the start.
-    last_refusal : str
-    touch : collection of str
-        Names and namespaces of obstacles that the tips may touch.
-
-    Parameters
-    ----------
-    frame_pose : callable
-        Returns the pose (4, 4) of a frame in the base frame; InputError for an unknown one.
-    arm : callable
-        Returns points (k, 3) of the arm, to which the distances are measured.
-    moves : callable
-        Returns whether a frame is a link that a joint moves. It holds what is locked to it.
-
-    """
+    """Received markers, and the obstacles that a controller makes from them."""
 
     def __init__(self, frame_pose: Callable[[str], Array], arm: Callable[[], Array],
                  moves: Callable[[str], bool]) -> None:
+        # pose (4, 4) of a frame in the base frame, or InputError; points (k, 3) of the arm for the
+        # distances; whether a joint moves the link `frame`, which then holds markers locked to it
         self._frame_pose, self._arm, self._moves = frame_pose, arm, moves
         self._known: dict[str, _Known] = {}
         self._sent: dict[str, _Known | None] = {}
+        # number of markers beyond the nearest MOST_OBSTACLES; of refused ones since the start
         self.left_out = self.refused = 0
+        # names and namespaces of obstacles that the tips may touch
         self.last_refusal, self.touch = '', tuple[str, ...]()
 
     def take(self, data: bytes, now: float) -> list[str]:
@@ -369,13 +309,8 @@ class MarkerObstacles:
 
     def changes(self, now: float, attach: Callable[[str, Obstacle], None] | None = None
                 ) -> tuple[dict[str, Obstacle | None], list[str]]:
-        """
-        Return the changes of the nearest obstacles, and of things on links, since the last call.
-
-        The second result has a text for each marker that is refused, such as one that contains
-        the base, or for which `attach` raises InputError; it is called with each thing on a link.
-
-        """
+        """Return the changes of the nearest obstacles since the last call; texts of refusals."""
+        # Things on links change, too; `attach` gets each of them, and can refuse it by InputError.
         for name in [name for name, one in self._known.items() if one.until <= now]:
             del self._known[name]
         chosen = self._nearest()
@@ -441,29 +376,13 @@ class MarkerObstacles:
 
 
 class ObstacleTopic:
-    """
-    Topic `~/obstacles` of a configured controller.
-
-    Attributes
-    ----------
-    renew : callable
-        Applies the parameters in use again, with the clearance of `with_things`; called when the
-        things on links have changed.
-
-    Parameters
-    ----------
-    node, loop, law
-        See `osc_ros.ros.controller.targets.Targets`.
-    frame_pose : callable
-        See `MarkerObstacles`.
-    answer : callable
-        Called with the stamp of the first marker of a message, and a text about the refused ones.
-
-    """
+    """Topic `~/obstacles` of a configured controller."""
 
     def __init__(self, node: Any, loop: Any, law: Law, frame_pose: Callable[[str], Array],
                  answer: Callable[[Time, str], None]) -> None:
+        # `answer` gets the stamp of the first marker of a message, and a text of the refused ones
         self._node, self._loop, self._answer, robot = node, loop, answer, law.robot
+        # called when things on links have changed: applies the parameters again, `with_things`
         self._law, self.renew = law, lambda: None
         self._things: dict[str, tuple[Obstacle, tuple[LinkShape, ...]]] = {}
 
@@ -582,13 +501,9 @@ def moves(robot: Robot, frame: str) -> bool:
 
 def markers_of(changes: Mapping[str, Obstacle | None], message: Any, marker_of: Callable[
         [str], Any]) -> Any:
-    """
-    Fill a MarkerArray with changes of obstacles; `marker_of` returns the marker of a name.
-
-    A marker does not have `Obstacle.touch`, for which see the parameter obstacles.touch, and no
-    velocity, which is that between two markers: see `moved_back`.
-
-    """
+    """Append markers of changed obstacles to a MarkerArray; `marker_of` makes one for a name."""
+    # A marker has no `Obstacle.touch` (for it see the parameter obstacles.touch), and no velocity:
+    # that is the difference between two markers, see `moved_back`.
     kinds = {shape: kind for kind, shape in SHAPES.items()}
     for name, one in changes.items():
         marker = marker_of(name)

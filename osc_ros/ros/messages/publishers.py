@@ -18,39 +18,26 @@ UNKNOWN_GID, AMBIGUOUS_GID = bytes(16), b''
 NAMELESS = 'a node of unknown name'
 SEVERAL = 'several nodes publish commands, and none of them has been the only one'
 LOGGED = 1.0  # shortest time between two log messages that name other publishers [s]
+# The publisher of a message was chosen before; is chosen now; another one is chosen; there are
+# several publishers, and none is chosen.
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
 
 
 def publishers(node: Node, topic: str) -> dict[str, str]:
-    """
-    Return the full node names of all publishers on a topic by their GID, in hexadecimal digits.
-
-    A GID has 16 bytes here. The call takes 0.2 ms, too long for every command.
-
-    """
+    """Return the full node names of a topic's publishers by GID (hex); this takes 0.2 ms."""
     return {bytes(one.endpoint_gid[:16]).hex(): _full_name(one.node_namespace, one.node_name)
             for one in node.get_publishers_info_by_topic(topic)}
 
 
 class Senders:
-    """
-    Names of the nodes that publish on topics, for the log and the diagnostics.
-
-    `topics` maps the key of an entry in the diagnostics to the topics that this entry covers.
-
-    """
+    """Names of the nodes that publish on topics: for each key of the diagnostics, its topics."""
 
     def __init__(self, node: Node, topics: Mapping[str, Sequence[str]]) -> None:
         self._node, self._topics = node, topics
         self._names = dict.fromkeys(topics, '')
 
     def update(self) -> None:
-        """
-        Log the publishers if they have changed.
-
-        This takes 0.2 ms for each topic with publishers.
-
-        """
+        """Log the publishers if they have changed; takes 0.2 ms per topic with publishers."""
         for key, topics in self._topics.items():
             names = ', '.join(sorted({
                 name for topic in topics if self._node.count_publishers(topic)
@@ -71,53 +58,23 @@ def _full_name(namespace: str, name: str) -> str:
 
 
 class Source:
-    """
-    Choice of one publisher of a topic by its GID, which the middleware gives with each message.
-
-    The only publisher of a topic is chosen at its first message. Of several publishers, one is
-    chosen when no other one has sent messages during the time-out; until then the messages of all
-    are refused. Another publisher can replace the chosen one only if the chosen one has been
-    silent for the time-out, or has ended.
-
-    Attributes
-    ----------
-    gid : (2,) int
-        GID of the publisher that was chosen last; zeros before the first one.
-    has_one : bool
-        Whether a publisher is chosen at present; it may be silent.
-    names : dict of str to str
-        By GID, the name of the node of the chosen publisher. If that is unknown, the names of all
-        nodes that may have sent its messages.
-    refused : int
-        Number of messages of other publishers.
-    refused_at : float
-        Time of the last message of another publisher [s].
-
-    Parameters
-    ----------
-    record : record RELAYED, optional
-        Gets the GID, and `heard`, the time of the last message of the chosen publisher [s].
-
-    """
+    """Choice of one publisher of a topic by its GID, which the middleware gives with a message."""
 
     def __init__(self, record: Any = None) -> None:
+        # by GID the node of the chosen publisher, or all nodes that may have sent its messages;
+        # number of messages of other publishers, and time of the last one [s]
         self.names, self.refused, self.refused_at = dict[str, str](), 0, -np.inf
         self._record = RELAYED.new() if record is None else record
+        # GID (2,) of the last chosen publisher, or zeros; time of its last message [s]
         self.gid, self._record.heard = self._record.gid, -np.inf
+        # whether a publisher is chosen at present, which may be silent; and at the last message
         self.has_one = self._had_one = False
         self._named = -np.inf
         # times of the first and the last message of each other publisher [s]
         self._others: dict[bytes, tuple[float, float]] = {}
 
     def take_names(self, everybody: dict[str, str]) -> None:
-        """
-        Set `names`; `everybody` has the names of all publishers by GID.
-
-        If the GID of the chosen publisher is in `everybody`, `names` gets only the name of
-        this publisher. Otherwise any of the publishers may be the chosen one, and `names`
-        gets all names.
-
-        """
+        """Set `names` to the chosen publisher, or to all if its GID is not in `everybody`."""
         gid = self.gid.tobytes().hex()
         self.names = {gid: everybody[gid]} if gid in everybody else everybody
 
@@ -132,37 +89,17 @@ class Source:
         return is_due
 
     def refusal(self, where: str, everybody: dict[str, str]) -> str:
-        """
-        Return the reason for refusing a message.
-
-        `where` is the result of `classify`; `everybody` has the names of all publishers by
-        GID.
-
-        """
+        """Return why a message is refused; `where`: from `classify`, `everybody`: names by GID."""
         if where == UNCLEAR:
             return f'{SEVERAL}: {gids(everybody)}'
         return (f'commands of another publisher than {gids(self.names)}: '
                 f'{gids(self.others(everybody))}')
 
     def classify(self, gid: bytes, count: int, now: float, timeout: float) -> str:
-        """
-        Decide whether a message comes from the chosen publisher; choose one if possible.
-
-        Parameters
-        ----------
-        gid : bytes
-            GID of the publisher; empty if it is unknown.
-        count : int
-            Number of publishers that the subscription is matched with.
-        now, timeout : float [s]
-
-        Returns
-        -------
-        str
-            KNOWN: the publisher of the message was chosen before. NEW: it is chosen now. OTHER:
-            another publisher is chosen. UNCLEAR: there are several publishers, and none is chosen.
-
-        """
+        """Return KNOWN, NEW, OTHER or UNCLEAR for the publisher of a message; it may be chosen."""
+        # The only publisher is chosen at once; of several, one when no other one has sent for
+        # `timeout` [s]. Another one replaces it only after a silence of `timeout`, or `end`. `gid`
+        # is empty if it is unknown; `count` is the number of matched publishers.
         self._others = {other: times for other, times in self._others.items()
                         if now - times[1] <= timeout}
         if not gid and count > 1:
@@ -186,12 +123,7 @@ class Source:
         return bool(self.has_one and self._record.heard == -np.inf)
 
     def end(self) -> None:
-        """
-        Record that the chosen publisher has sent its last message.
-
-        Now another publisher may be chosen at once.
-
-        """
+        """Record the last message of the chosen publisher: now another one may be chosen."""
         self._record.heard = -np.inf
 
     def _take(self, name: bytes, now: float, where: str) -> str:

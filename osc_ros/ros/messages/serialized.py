@@ -25,41 +25,20 @@ POSE, TWIST = 7, 6  # numbers: position and quaternion x y z w; linear and angul
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """
-    A MultiDOFJointTrajectory as arrays, in the frame and the order of the message.
-
-    Attributes
-    ----------
-    frame : str
-    stamp : float [s]
-    counts : (m, 3) int
-        Numbers of transforms, velocities and accelerations of each point. The arrays below contain
-        only the first of each.
-    times : (m,)
-        Times since the stamp [s].
-    poses : (m, 7)
-        x y z [m] and quaternion x y z w.
-    twists, accelerations : (m, 6)
-        Linear, then angular.
-
-    """
+    """A MultiDOFJointTrajectory as arrays, in the frame and the order of the message."""
 
     frame: str
-    stamp: float
+    stamp: float  # [s]
+    # (m, 3): number of transforms, velocities, accelerations; the arrays have the first of each
     counts: NDArray[np.int64]
-    times: Array
-    poses: Array
-    twists: Array
-    accelerations: Array
+    times: Array  # (m,) since the stamp [s]
+    poses: Array  # (m, 7): x y z [m] and quaternion x y z w
+    twists: Array  # (m, 6): linear, then angular
+    accelerations: Array  # (m, 6): linear, then angular
 
 
 def trajectory(data: bytes) -> Trajectory:
-    """
-    Return a trajectory from its serialized message, in 0.1 µs for each point.
-
-    InputError is raised if the message is cut short or has more than MOST_POINTS points.
-
-    """
+    """Return a serialized trajectory, in 0.1 µs per point; InputError: cut short or too long."""
     if data[:2] != cdr.LITTLE_ENDIAN:
         data = serialize_message(deserialize_message(data, MultiDOFJointTrajectory))
     m, at = _number_of_points(data)
@@ -93,12 +72,7 @@ def _number_of_points(data):
 
 @released
 def _reads_points(data, at, counts, times, poses, twists, accelerations):
-    """
-    Read the points from byte `at` on into the arrays; return whether the message has them all.
-
-    The arrays are those of `Trajectory`; poses, twists and accelerations get the bits (uint64).
-
-    """
+    """Read the points from byte `at` on, as bits (uint64); return whether the message has all."""
     _, end = cdr.end_of_header(data)
     for k in range(len(times)):
         for part in range(3):

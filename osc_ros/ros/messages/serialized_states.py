@@ -38,10 +38,12 @@ FINITE = -1  # stands in the record if all numbers of a field are finite
 class Reading(NamedTuple):
     """Arguments of `read`, and the record of `osc_ros.loop.velocity.find_velocity`."""
 
-    known: NDArray[np.uint8]
+    known: NDArray[np.uint8]  # (k,) names of the last message, without the padding between them
+    # (n,): index of each joint in the names, -1 if it is missing; empty before the first message
     places: NDArray[np.int64]
+    # (3, n): bits of positions, velocities, efforts; a row needs as many numbers as names
     words: NDArray[np.uint64]
-    record: NDArray[np.int64]
+    record: NDArray[np.int64]  # (SIZE,)
     velocity: Any
 
 
@@ -58,33 +60,12 @@ class UnrelatedError(InputError):
 
 
 class JointStateReader:
-    """
-    Reader of chosen joints from serialized joint states, which may have more joints in any order.
-
-    The layout of a message is CDR, see `osc_ros.recording.cdr`. The names are parsed only if they
-    differ from those of the last message. `rclpy.serialization` converts messages that are not
-    plain little-endian CDR.
-
-    Attributes
-    ----------
-    stamp : (int, int)
-        Seconds and nanoseconds of the last message.
-    time : float
-        The same stamp [s].
-    has_joints : bool
-        Whether the last message names all joints, or a part of them that is used.
-
-    Parameters
-    ----------
-    names : sequence of str, length n
-    topic : str
-        Name of the topic in error messages.
-
-    """
+    """Reader of chosen joints from serialized joint states; these may have more, in any order."""
 
     def __init__(self, names: Sequence[str], topic: str = 'joint_states') -> None:
+        # whether the last message names all joints, or a part of them that is used
         self.names, self.has_joints = tuple(names), False
-        self.stamp, self.time = (0, 0), 0.0
+        self.stamp, self.time = (0, 0), 0.0  # of the last message: (s, ns), and the same [s]
         self._topic = topic
         self._values = np.zeros((len(FIELDS), len(self.names)))
         self._words = self._values.view(np.uint64)
@@ -96,6 +77,7 @@ class JointStateReader:
         # come since the last state; and the names of all their joints
         self._parts, self._stamps = self._rows.copy(), [(0, 0)] * len(self.names)
         self._has_come, self._others = np.zeros(len(self.names), dtype=bool), dict[str, None]()
+        # the names are parsed only if they differ from those of the last message
         self._known, self._places = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)
         # compile now, and not when the first message comes
         read(LITTLE_ENDIAN, self._known, self._places, self._words, self._record)
@@ -111,24 +93,10 @@ class JointStateReader:
         return self._known, self._places, self._words, self._record
 
     def positions(self, data: bytes, chosen: Callable[[Flags], Flags] | None = None) -> Array:
-        """
-        Return the positions (n,) [rad, m] from a serialized message.
-
-        With `chosen`, a message may have a part of the joints. When all have come since the last
-        state, the parts are a state; its stamp is the oldest one of theirs. `chosen` gets the
-        joints (n,) that the message names, and returns those to be used.
-
-        Raises
-        ------
-        UnrelatedError, UnusedError
-            The message has none of the joints, or none is used.
-        IncompleteError
-            The message has a part of the joints, and the rest has not come.
-        InputError
-            The bytes are not a joint state, a joint is missing or named twice, the message does
-            not have as many positions as names, or a position is not finite.
-
-        """
+        """Return the positions (n,) [rad, m] from a serialized message, or raise InputError."""
+        # With `chosen`, which gets the joints (n,) that the message names and returns those to
+        # use, messages with a part of the joints are a state when all have come; its stamp is the
+        # oldest.
         self.has_joints = False
         if data[:2] != LITTLE_ENDIAN:
             data = self._converted(data)
@@ -166,16 +134,7 @@ class JointStateReader:
         return self._parts.copy(), min(self._stamps)
 
     def velocities(self) -> Array:
-        """
-        Return the velocities (n,) [rad/s, m/s] from the message that `positions` has read last.
-
-        Raises
-        ------
-        InputError
-            Velocities are missing, the message does not have as many velocities as names, or a
-            velocity is not finite.
-
-        """
+        """Velocities (n,) [rad/s, m/s] of the last state; InputError: missing or not finite."""
         self._require_numbers(1, self._rows, np.ones(len(self.names), dtype=bool))
         return np.asarray(self._rows[1])
 
@@ -251,24 +210,8 @@ class JointStateReader:
 
 @kernel
 def read(data, known, places, words, record):
-    """
-    Read a message into `words`; return READ, or another status without writing `words`.
-
-    Parameters
-    ----------
-    data : bytes
-        The message; bytes, because converting each message to an array would take time.
-    known : (k,) uint8
-        Names of the last message, without the padding between them, whose values are arbitrary.
-    places : (n,) int
-        Index of each joint in the names, -1 if it is missing; empty before the first message.
-    words : (3, n) uint64
-        Gets the bits of positions, velocities and efforts; a row is not written if the message
-        does not have one such number for every name.
-    record : (SIZE,) int
-        Gets the entries SEC to BAD.
-
-    """
+    """Read a message into `words`; return READ, or another status without writing `words`."""
+    # `data` has bytes, because converting each message to an array would take time.
     at, size = end_of_header(data)
     names, at = counted(data, at, size)
     if names < 0:
@@ -335,13 +278,7 @@ def reads(message, reading):
 
 @inlined
 def _has(record, field):
-    """
-    Return whether a field of the last read message has one finite number for each joint.
-
-    As many numbers as names must be in the message, and the numbers of the chosen joints must be
-    finite. `field` is an index in FIELDS, `record` (SIZE,) the record of `read`.
-
-    """
+    """Return whether a field of the last message has one finite number for each joint."""
     return record[COUNTS + field] == record[NAMES] and record[BAD + field] == FINITE
 
 

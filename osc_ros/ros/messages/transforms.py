@@ -41,12 +41,7 @@ class OtherPublisher:
         self._is_there, self._looked = False, -np.inf
 
     def is_there(self, topic: str) -> bool:
-        """
-        Return whether such a node publishes on a topic; check this every LOOK_PERIOD.
-
-        The name of a node that has come is logged.
-
-        """
+        """Return whether such a node publishes on a topic, checked every LOOK_PERIOD; log it."""
         if perf_counter() - self._looked > LOOK_PERIOD:
             self._looked, before = perf_counter(), self._is_there
             found = [info.node_name for info in self._node.get_publishers_info_by_topic(topic)
