@@ -24,9 +24,9 @@ class Commanded:
         # tau (n,) [N·m, N]; shares: indices (k,) of the joints of each topic, base first; with
         # `is_exact`, as in lockstep, each command must answer the newest state
         self.tau, self.shares, self._is_exact = np.zeros(n), dict(shares), is_exact
-        # missing: topics without torques for the newest state; ended: topics whose brakes are closed
-        # because their commands have ended; is_held: all brakes are closed until every topic has
-        # sent torques. The caller writes `ended` and `is_held`.
+        # missing: topics without torques for the newest state; ended: topics whose brakes are
+        # closed because their commands have ended; is_held: all brakes are closed until every
+        # topic has sent torques. The caller writes `ended` and `is_held`.
         self.missing, self.ended, self.is_held = set(shares), set[str](), True
         self._heard = dict.fromkeys(shares, -np.inf)  # wall time of the last command [s]
 
