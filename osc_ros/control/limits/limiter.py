@@ -271,7 +271,7 @@ class Limiter:
         return bool(self.d.limits_work)
 
     def go_on_from(self, before: Limiter) -> None:
-        """Copy the state of another limiter; its limits change to those of this one in `blend_time`."""
+        """Copy the state of `before`; its limits change to the new ones within `blend_time`."""
         m, d, old = self.m, self.d, before.d
         d.take(old, CONTINUED)
         d.was_at_bound = True
