@@ -58,22 +58,16 @@ MODES = {
 
 
 class FrankaArm:
-    """
-    A Franka Research 3: torques without gravity at 1 kHz, over FCI.
+    """A Franka Research 3: torques without gravity at 1 kHz, over FCI."""
 
-    The arm adds the gravity torques, also of its load, and compensates the friction of its motors;
-    it adds no Coriolis torques. `open` and `recover` block for up to some seconds **with the GIL
-    held**, and every other call of libfranka blocks like this for its duration: no other thread of
-    the process runs meanwhile. If the arm does not answer at all, libfranka waits for ever, so the
-    process ends with a traceback after PATIENCE.
-
-    `hardware.realtime` is libfranka's check: 'enforce' requires a real-time kernel, and gives the
-    calling thread SCHED_FIFO with priority 99 unless it has a real-time priority already;
-    'ignore' leaves the thread unchanged.
-
-    As a last resort, `write` clips torques to the limits of the arm; `report` counts these cycles.
-
-    """
+    # The arm adds the gravity torques, also of its load, and compensates the friction of its
+    # motors; it adds no Coriolis torques. `open` and `recover` block for up to some seconds with
+    # the GIL held, and every other call of libfranka for its duration: no other thread of the
+    # process runs meanwhile. If the arm does not answer at all, libfranka waits for ever, so the
+    # process ends with a traceback after PATIENCE. `hardware.realtime` is libfranka's check:
+    # 'enforce' also gives the calling thread SCHED_FIFO with priority 99, unless it has a
+    # real-time priority already. As a last resort, `write` clips torques to the limits of the arm;
+    # `report` counts these cycles.
 
     settings = (
         Setting('address', '', 'IP address or host name of the control unit of the arm',
@@ -139,12 +133,8 @@ class FrankaArm:
                            effort_limits=np.array(EFFORT_LIMITS), effort_rates=rates)
 
     def start(self) -> None:
-        """
-        Set load and thresholds, start the control, answer the first cycles with zero torques.
-
-        The arm carries its weight. It stops on its own if no `write` follows within 20 ms.
-
-        """
+        """Set load and thresholds, start the control, answer the first cycles by zero torques."""
+        # the arm carries its weight; it stops on its own if no `write` follows within 20 ms
         robot = self._require_robot()
         if self._control is not None:
             raise HardwareError(f'{self._name}: the control runs already')
@@ -170,13 +160,8 @@ class FrankaArm:
                      np.array(state.tau_J))
 
     def write(self, tau: Array) -> None:
-        """
-        Send torques (7,) without gravity, clipped to the limits of the arm [N·m].
-
-        HardwareError if the control has ended, or if a torque is not finite, which ends the
-        control.
-
-        """
+        """Send torques (7,) without gravity, clipped to the limits of the arm [N·m]."""
+        # HardwareError: the control has ended, or a torque is not finite, which ends the control
         control = self._control
         if control is None:
             raise HardwareError(f'{self._name}: {NO_CONTROL}')
@@ -238,13 +223,8 @@ class FrankaArm:
         self._disconnect()
 
     def report(self) -> dict[str, float]:
-        """
-        Return the number of cycles in which `write` changed a torque, and the arm's success rate.
-
-        The success rate is the fraction of the last 100 torques that the arm received in time, as
-        counted by the arm.
-
-        """
+        """Return the cycles in which `write` changed a torque, and the arm's success rate."""
+        # success rate: fraction of the last 100 torques in time, as counted by the arm
         return {'limited cycles': self._limited, 'success rate': self._success}
 
     def _connect(self) -> pylibfranka.RobotState:

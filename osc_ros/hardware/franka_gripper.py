@@ -24,31 +24,11 @@ STATE, DONE = 'state', 'done'  # messages of the process
 
 
 class FrankaHand:
-    """
-    A hand whose commands return at once.
+    """A hand whose commands return at once; HardwareError if it does not answer."""
 
-    The separate process executes one command after the other. While the fingers move, libfranka
-    gives no state and accepts no other command, so `state` returns the last width, and a new
-    command begins after the previous one has ended.
-
-    Attributes
-    ----------
-    widest : float [m]
-        Largest width.
-
-    Parameters
-    ----------
-    address : str
-        IP address of the control unit.
-    name : str
-        Name of the hand, for messages.
-
-    Raises
-    ------
-    HardwareError
-        The hand does not answer.
-
-    """
+    # The separate process executes one command after the other. While the fingers move, libfranka
+    # gives no state and accepts no other command, so `state` returns the last width, and a new
+    # command begins after the previous one has ended. `widest` is the largest width [m].
 
     def __init__(self, address: str, name: str) -> None:
         self._name, self._rest = name, b''

@@ -26,12 +26,9 @@ SIDE, TURN = 0.005, 0.02  # permitted deviation of the flange [m, rad]
 
 
 class FrankaModel:
-    """
-    Kinematics of the seven joints in a robot description.
+    """Kinematics of the seven joints in a robot description."""
 
-    InputError if number, order or limits of the joints are not those of an FR3.
-
-    """
+    # InputError: number, order or limits of the joints are not those of an FR3
 
     def __init__(self, urdf: str, joint_names: tuple[str, ...]) -> None:
         tree = description(urdf)
@@ -56,14 +53,10 @@ class FrankaModel:
             below = link
 
     def difference(self, q: Array, flange: Array) -> str:
-        """
-        Return how the flange differs from the description, as a text; '' if it does not.
-
-        `flange` (4, 4) is the measured pose at q (7,), in the frame of the first joint's parent
-        link. The position along the flange's axis is not compared, because some arms report the
-        last joint instead of the flange.
-
-        """
+        """Return how the flange differs from the description, as a text; '' if it does not."""
+        # `flange` (4, 4): measured pose at q (7,), in the frame of the first joint's parent link.
+        # The position along the flange's axis is not compared, because some arms report the last
+        # joint instead of the flange.
         described = np.eye(4)
         for origin, axis, angle in zip(self._origins, self._axes, q):
             described = described @ origin @ _turned(axis, angle)

@@ -27,16 +27,9 @@ def hardware_locations() -> dict[str, str]:
 
 
 def hardware_class(name: str) -> type[Hardware]:
-    """
-    Return the class of a kind of arm.
-
-    Raises
-    ------
-    InputError
-        No kind of arm has this name; its module cannot be imported, for example because a package
-        is missing (the message tells which to install); or the class lacks a member of `Hardware`.
-
-    """
+    """Return the class of a kind of arm."""
+    # InputError: no kind of arm has this name; its module cannot be imported (the message tells
+    # which package to install); or the class lacks a member of `Hardware`
     places = hardware_locations()
     if name not in places:
         raise InputError(f"hardware is '{name}': must be one of {', '.join(sorted(places))} "

@@ -29,25 +29,14 @@ BY_JOINT = 'damping', 'friction', 'effort_limits', 'rotor_inertia'
 
 
 class MujocoArm:
-    """
-    MuJoCo's simulation of an arm on a fixed base, with the settings of osc_simulator.
+    """MuJoCo's simulation of an arm on a fixed base, with the settings of osc_simulator."""
 
-    The simulated time advances by one period per cycle: `write` applies its torque for one period,
-    and `read` applies the last torque again if there was no `write` since the previous `read`.
-    With the pace 'real_time', `read` waits until the state is due on the wall clock, counted from
-    the first `read`. A late loop catches up on at most CATCH_UP periods; `late` counts the others,
-    by which the simulated time has fallen behind the wall clock.
-
-    The brakes are closed except from the first `write` after `start` until `stop`.
-
-    Parameters
-    ----------
-    values, urdf, joint_names
-        See `Hardware`.
-    plant, hand : Plant, Hand, optional
-        The simulated arm, at its initial positions, and its gripper; default: made from `values`.
-
-    """
+    # The simulated time advances by one period per cycle: `write` applies its torque for one
+    # period, and `read` applies the last torque again if there was no `write` since the previous
+    # `read`. With the pace 'real_time', `read` waits until the state is due on the wall clock,
+    # counted from the first `read`. A late loop catches up on at most CATCH_UP periods; `late`
+    # counts the others, by which the simulated time has fallen behind. The brakes are closed
+    # except from the first `write` after `start` until `stop`.
 
     settings = (
         Setting('pace', 'real_time', 'real_time: a state arrives at its time on the wall clock; '
@@ -101,6 +90,8 @@ class MujocoArm:
 
     def __init__(self, values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...],
                  plant: Plant | None = None, hand: Hand | None = None) -> None:
+        # plant, hand: the simulated arm, at its initial positions, and its gripper; default: made
+        # from `values`
         self._period = 1.0 / values['rate']
         self._steps = steps_per_period(values, 'hardware.timestep', 'hardware.rate')
         self._hand = hand_of(urdf, values['gripper.joints']) if plant is None else hand
@@ -144,16 +135,9 @@ class MujocoArm:
         return state
 
     def write(self, tau: Array) -> None:
-        """
-        Apply torques (n,) for one period, clipped at the effort limits [N·m; N].
-
-        Raises
-        ------
-        HardwareError
-            The control has ended, or the state was answered already. Or the torques are not n
-            finite numbers, or make the simulation diverge; both end the control.
-
-        """
+        """Apply torques (n,) for one period, clipped at the effort limits [N·m; N]."""
+        # HardwareError: the control has ended, or the state was answered already; or the torques
+        # are not n finite numbers, or make the simulation diverge, which both end the control
         if not self._has_control:
             raise HardwareError(f'{NAME}: the control was not started, or has ended. Start it')
         if not self._has_read:

@@ -254,7 +254,7 @@ def _end_with(node: int, is_open: Event) -> None:
 
 
 def main() -> None:
-    """Run the loop of one arm; arguments: number of joints, channel, process id of the node."""
+    """Run the loop of an arm; arguments: joints, file of the channel, process id of the node."""
     # the node may end at any time, also before this begins, or while the arm is opened
     joints, file, node = map(int, sys.argv[1:])
     channel = Channel(joints, file)
