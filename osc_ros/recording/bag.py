@@ -69,26 +69,13 @@ class _Topic:
 
 
 class BagWriter:
-    """
-    Writes one bag: a folder with an MCAP file and metadata.yaml.
+    """Writes one bag: a folder with an MCAP file and metadata.yaml."""
 
-    Parameters
-    ----------
-    folder : path
-        Is created; must not exist.
-    definition_of : callable, optional
-        Returns the definition of a type that `osc_ros.recording.cdr` does not know, including the
-        definitions of its parts.
-
-    Raises
-    ------
-    InputError
-        mcap is not installed; the folder exists or cannot be created.
-
-    """
+    # InputError: mcap is not installed; the folder exists, or cannot be created
 
     def __init__(self, folder: str | os.PathLike[str],
                  definition_of: Callable[[str], str] | None = None) -> None:
+        # definition_of: returns the definition of a type that `cdr` does not know, with its parts
         writer = required_module('mcap.writer')
         self.folder = Path(folder)
         self._definition_of = definition_of
@@ -119,13 +106,9 @@ class BagWriter:
         return {name: topic.count for name, topic in sorted(self._topics.items())}
 
     def add_topic(self, name: str, kind: str, qos: str = UNKNOWN_QOS) -> None:
-        """
-        Declare a topic with its type, such as std_msgs/msg/String.
-
-        `qos` are the offered profiles in YAML, as rosbag2 writes them. InputError if the
-        definition of the type is unknown.
-
-        """
+        """Declare a topic with its type, such as std_msgs/msg/String."""
+        # `qos`: offered profiles in YAML, as of rosbag2; InputError: the type has no known
+        # definition
         if name in self._topics:
             return
         text = DEFINITIONS.get(kind)
@@ -149,12 +132,8 @@ class BagWriter:
         self.flush_if_due()
 
     def flush_if_due(self) -> None:
-        """
-        Every FLUSHED seconds, pass all messages to the operating system; `write` calls this, too.
-
-        OSError, for example, if the disk is full.
-
-        """
+        """Every FLUSHED seconds, pass all messages to the operating system; `write` calls this."""
+        # OSError, for example, if the disk is full
         if perf_counter() - self._flushed >= FLUSHED:
             self._writer.flush()
             self._flushed = perf_counter()
@@ -200,40 +179,21 @@ class BagWriter:
 
 
 class BagReader:
-    """
-    Reads the messages of a bag in the order of the file.
+    """Reads the messages of a bag in the order of the file."""
 
-    Attributes
-    ----------
-    files : list of path
-    left_out : list of str
-        For each part that was not read (a cut-off end, damaged chunks): its place and the reason.
-
-    Parameters
-    ----------
-    path : path
-        A folder of rosbag2, or an MCAP file.
-
-    Raises
-    ------
-    InputError
-        mcap is not installed; there is no such file; the bag has another storage.
-
-    """
+    # `path`: a folder of rosbag2, or an MCAP file. InputError: mcap is not installed; there is no
+    # such file; the bag has another storage.
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._records = required_module('mcap.records')
         self._streams = required_module('mcap.stream_reader')
+        # left_out: place of each part that was not read (cut-off end, damaged chunks), and why
         self.files, self.left_out = _files_of(Path(path)), list[str]()
 
     def messages(self, topics: Callable[[str, str], bool] = lambda topic, kind: True
                  ) -> Iterator[Message]:
-        """
-        Yield the messages of the topics for which `topics` (topic, type) is true.
-
-        InputError if a file is not an MCAP file.
-
-        """
+        """Yield the messages of the topics for which `topics` (topic, type) is true."""
+        # InputError: a file is not an MCAP file
         for file in self.files:
             yield from self._messages_of(file, topics)
 

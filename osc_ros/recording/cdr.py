@@ -31,12 +31,8 @@ QUATERNION = 'float64 x\nfloat64 y\nfloat64 z\nfloat64 w\n'
 
 
 def definition(own: str, **parts: str) -> str:
-    """
-    Return the definition of a message type: `own`, then the definitions of its parts.
-
-    A part is given by the name of its type, in which `__` stands for a slash.
-
-    """
+    """Return the definition of a message type: `own`, then the definitions of its parts."""
+    # a part has the name of its type, in which `__` stands for a slash
     return own + ''.join(f"{RULE}\nMSG: {name.replace('__', '/')}\n{text}"
                          for name, text in parts.items())
 
@@ -88,12 +84,8 @@ def aligned(at, size):
 
 @inlined
 def counted(data, at, end):
-    """
-    Return the length of the sequence or string from byte `at` on, and the byte after this length.
-
-    The length is -1 if the message, which has `end` bytes, is cut short.
-
-    """
+    """Length of the sequence or string from byte `at` on, and the byte after this length."""
+    # the length is -1 if the message, which has `end` bytes, is cut short
     at = aligned(at, 4)
     return (word(data, at) if at + 4 <= end else -1), at + 4
 

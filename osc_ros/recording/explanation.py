@@ -26,21 +26,11 @@ TERMS = {
 
 
 class Difference(NamedTuple):
-    """
-    Difference of another run's torques from the recorded ones.
+    """Difference of another run's torques from the recorded ones."""
 
-    Attributes
-    ----------
-    largest, rms : (n,) [N·m, N]
-        Largest and root mean square difference of the torques.
-    at : (n,) [s]
-        Time of the largest difference, from the beginning.
-
-    """
-
-    largest: Array
-    rms: Array
-    at: Array
+    largest: Array  # (n,) [N·m, N]
+    rms: Array  # (n,) root mean square [N·m, N]
+    at: Array  # (n,) time of the largest difference, from the beginning [s]
 
 
 def difference(recorded: Run, other: Run) -> Difference:

@@ -51,12 +51,8 @@ def journal_messages(pieces: Iterable[Piece], topic: str, offset: float) -> Iter
 
 
 def state_messages(pieces: list[Piece], facts: dict[str, Any]) -> Iterator[Message]:
-    """
-    Yield the joint states that the loop accepted, and the commands that it sent.
-
-    `facts` are those of `Journal.facts`, with the names of topics and joints.
-
-    """
+    """Yield the joint states that the loop accepted, and the commands that it sent."""
+    # `facts`: those of `Journal.facts`, with the names of topics and joints
     joints, names = facts['joints'], facts['robot joints']
     order = np.array([names.index(joint) for joint in joints], dtype=np.intp)
     states, commands, offset = facts['joint_states'], f"{facts['node']}/{COMMANDS}", facts[

@@ -24,29 +24,16 @@ Array = NDArray[np.float64]
 
 @dataclass(eq=False)
 class Loaded:
-    """
-    The journals of a bag.
+    """The journals of a bag."""
 
-    Attributes
-    ----------
-    runs : dict of str to list of list of Segment
-        For each controller, the parts of its journal without a gap.
-    notes : list of str
-        For each part of the data that is not used (after a cut-off end, damaged messages, a gap):
-        its place and the reason.
-
-    """
-
+    # for each controller, the parts of its journal without a gap
     runs: dict[str, list[list[Segment]]] = field(default_factory=dict)
+    # place of each part of the data that is not used (cut-off end, damage, gap), and the reason
     notes: list[str] = field(default_factory=list)
 
     def run_of(self, controller: str = '') -> list[Segment]:
-        """
-        Return the longest part of the journal of a controller.
-
-        InputError if there is none, or if there are several controllers and `controller` is empty.
-
-        """
+        """Return the longest part of the journal of a controller, by default of the only one."""
+        # InputError: there is no such journal, or there are several and `controller` is empty
         names = list(self.runs)
         if not names:
             raise InputError('the recording has no journal of a controller, so the run cannot be '
@@ -62,12 +49,8 @@ class Loaded:
 
 
 def loaded_bag(path: str | os.PathLike[str]) -> Loaded:
-    """
-    Return the journals of a bag.
-
-    InputError if it cannot be read, mcap is not installed, or it is from another version.
-
-    """
+    """Return the journals of a bag."""
+    # InputError: it cannot be read, mcap is not installed, or it is from another version
     reader, pieces = BagReader(path), dict[str, list[Any]]()
     times = dict[str, list[int]]()
     for message in reader.messages(
@@ -101,13 +84,9 @@ def _left_out(name: str, times: list[int], run: list[Segment]) -> list[str]:
 
 
 def joint_recording(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], Array, Array, Array]:
-    """
-    Return joints (n), times (k,) [s], positions and efforts (k, n) of the joint states of a bag.
-
-    Only messages with the same joints as the first message with efforts are used. InputError if
-    the bag cannot be read, or has no joint states with efforts.
-
-    """
+    """Joints (n), times (k,) [s], positions and efforts (k, n) of the joint states of a bag."""
+    # Only messages with the joints of the first message with efforts count. InputError: the bag
+    # cannot be read, or has no joint states with efforts.
     factory = required_module('mcap_ros2.decoder').DecoderFactory()
     schema = required_module('mcap.records').Schema
     from osc_ros.recording.cdr import DEFINITIONS

@@ -46,42 +46,19 @@ class Alternative(Protocol):
 
 @dataclass(eq=False)
 class Moment:
-    """
-    One answered state.
+    """One answered state."""
 
-    Attributes
-    ----------
-    time : float [s]
-        Stamp of the state.
-    q, qd : (n,)
-    effort : (n,), optional
-        Measured torques.
-    recorded, torque : (n,) [N·m, N]
-        Recorded torque, which was sent to the arm; torque of the replay.
-    terms : dict of str to (n,)
-        Parts of `torque`; empty while a watchdog replaces the law.
-    state : str
-        State of the controller in words, see `Engine.state`.
-    limits : tuple of str
-        Limits that acted.
-    error : (6,) [rad, m]
-        Pose error of the first task, [angular; linear].
-    force : (3,) [N]
-        Estimated external force at the tip, base axes; NaN without an observer.
-
-    """
-
-    time: float
-    q: Array
-    qd: Array
-    effort: Array | None
-    recorded: Array
-    torque: Array
-    terms: dict[str, Array]
-    state: str
-    limits: tuple[str, ...]
-    error: Array
-    force: Array
+    time: float  # stamp of the state [s]
+    q: Array  # (n,)
+    qd: Array  # (n,)
+    effort: Array | None  # (n,) measured torques
+    recorded: Array  # (n,) torque that was sent to the arm [N·m, N]
+    torque: Array  # (n,) torque of the replay [N·m, N]
+    terms: dict[str, Array]  # parts (n,) of `torque`; empty while a watchdog replaces the law
+    state: str  # of the controller in words, see `Engine.state`
+    limits: tuple[str, ...]  # limits that acted
+    error: Array  # (6,) pose error of the first task, [angular; linear] [rad, m]
+    force: Array  # (3,) external, at the tip, base axes; NaN without an observer [N]
 
 
 class Event(NamedTuple):
@@ -94,31 +71,15 @@ class Event(NamedTuple):
 
 @dataclass(eq=False)
 class Run:
-    """
-    A replayed run.
+    """A replayed run."""
 
-    Attributes
-    ----------
-    facts : dict
-        `Journal.facts` at the beginning.
-    joints : tuple of str
-    moments : list of Moment
-    events : list of Event
-        Commands, changes of parameters, reactions of watchdogs.
-    commands, differing : int
-        Number of torques that were sent, and of those whose replay differs in any bit.
-    largest : float [N·m, N]
-        Largest difference.
-
-    """
-
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # `Journal.facts` at the beginning
     joints: tuple[str, ...]
     moments: list[Moment] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    commands: int = 0
-    differing: int = 0
-    largest: float = 0.0
+    events: list[Event] = field(default_factory=list)  # commands, parameters, reactions
+    commands: int = 0  # number of torques that were sent
+    differing: int = 0  # number of those whose replay differs in any bit
+    largest: float = 0.0  # largest difference [N·m, N]
 
     @property
     def is_identical(self) -> bool:
@@ -141,26 +102,13 @@ class _FailedAgainError(Exception):
 
 
 class Replay:
-    """
-    Computes a run again with the recorded inputs.
+    """Computes a run again with the recorded inputs."""
 
-    Parameters
-    ----------
-    segments : list of Segment
-        Without a gap between them, see `runs_of`.
-    alternative : Alternative, optional
-    has_terms : bool
-        Whether to compute the parts of every torque.
-
-    Raises
-    ------
-    InputError
-        The first checkpoint cannot be used by this version.
-
-    """
+    # InputError: this version cannot use the first checkpoint
 
     def __init__(self, segments: list[Segment], alternative: Alternative | None = None,
                  has_terms: bool = True) -> None:
+        # segments: without a gap, see `runs_of`; has_terms: compute the parts of every torque
         self._segments, self._alternative, self._has_terms = segments, alternative, has_terms
         self._values: dict[str, Any] = dict(segments[0].facts.get(PARAMETERS, {}))
         with on_demand():
@@ -179,12 +127,8 @@ class Replay:
                              f'of this version ({type(error).__name__}: {error})') from error
 
     def compute(self, tell: Callable[[float], object] = lambda share: None) -> Run:
-        """
-        Replay the run; call `tell` with the completed fraction, 0 to 1.
-
-        InputError if the recording is from another version that this one cannot replay.
-
-        """
+        """Replay the run; call `tell` with the completed fraction, 0 to 1."""
+        # InputError: the recording is from another version that this one cannot replay
         try:
             return self._compute(tell)
         except OscError:

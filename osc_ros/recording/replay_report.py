@@ -56,13 +56,9 @@ def write_csv(path: Path, run: Run, other: Run | None = None) -> None:
 
 def write_html(path: Path, run: Run, moments: list[float], other: Run | None = None,
                changes: dict[str, Any] | None = None) -> None:
-    """
-    Write a self-contained HTML page.
-
-    `moments` are times since the beginning [s] whose torques are explained; `other` is the run
-    with the parameters `changes`. InputError if matplotlib is not installed.
-
-    """
+    """Write a self-contained HTML page; InputError if matplotlib is not installed."""
+    # `moments`: times since the beginning whose torques are explained [s]; `other`: the run with
+    # the parameters `changes`
     plots = _plots(run, other)
     begin = run.moments[0].time if run.moments else 0.0
     good = 'good' if run.is_identical else 'bad'

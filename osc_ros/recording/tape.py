@@ -20,64 +20,29 @@ Array = NDArray[np.float64]
 
 @dataclass(eq=False)
 class Call:
-    """
-    One call of an engine.
+    """One call of an engine."""
 
-    Attributes
-    ----------
-    kind : int
-        RESPOND, PLAN, WATCH or CALL of `osc_ros.loop.journal`.
-    numbers : (m,)
-        Arguments, as written by `Journal`.
-    readings : (k,)
-        Readings of the engine's clock during the call [s].
-    sent : list of (2 + n,)
-        Stamp [s, ns] and torques of each command sent by the call.
-    has_failed : bool
-        Whether the call raised an error.
-    name, arguments
-        Name and arguments of a call of kind CALL.
-
-    """
-
-    kind: int
-    numbers: Array
-    readings: Array
-    sent: list[Array]
-    has_failed: bool = False
-    name: str = ''
+    kind: int  # RESPOND, PLAN, WATCH or CALL of `osc_ros.loop.journal`
+    numbers: Array  # (m,) arguments, as written by `Journal`
+    readings: Array  # (k,) readings of the engine's clock during the call [s]
+    sent: list[Array]  # of each command that was sent: (2 + n,) stamp [s, ns] and torques
+    has_failed: bool = False  # whether the call raised an error
+    name: str = ''  # name and arguments of a call of kind CALL
     arguments: tuple[Any, ...] = ()
 
 
 @dataclass(eq=False)
 class Segment:
-    """
-    Records of a journal from one checkpoint to the next.
-
-    Attributes
-    ----------
-    number : int
-    before : int
-        Length of the tape of the previous segment.
-    checkpoint : Checkpoint
-    facts : dict
-        `Journal.facts` at the checkpoint.
-    tape : list of (k,)
-        Parts of the tape, in order.
-    named : list of (str, tuple)
-        Names and arguments of the calls of kind CALL.
-    pieces : list of int
-        Indices of the pieces of the journal from which the segment was made.
-
-    """
+    """Records of a journal from one checkpoint to the next."""
 
     number: int
-    before: int
+    before: int  # length of the tape of the previous segment [numbers]
     checkpoint: Checkpoint
-    facts: dict[str, Any]
-    tape: list[Array] = field(default_factory=list)
+    facts: dict[str, Any]  # `Journal.facts` at the checkpoint
+    tape: list[Array] = field(default_factory=list)  # parts (k,) of the tape, in order
+    # names and arguments of the calls of kind CALL
     named: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
-    pieces: list[int] = field(default_factory=list)
+    pieces: list[int] = field(default_factory=list)  # indices of the pieces that it is made of
 
     @property
     def length(self) -> int:
@@ -115,12 +80,8 @@ class Segment:
 
 
 def segments_of(pieces: Iterable[Piece]) -> list[Segment]:
-    """
-    Return the segments of pieces in order; a segment ends at a missing piece.
-
-    A segment whose beginning is missing is left out, because its initial state is unknown.
-
-    """
+    """Return the segments of pieces in order; a segment ends at a missing piece."""
+    # a segment without its beginning is left out, because its initial state is unknown
     found: list[Segment] = []
     for k, piece in enumerate(pieces):
         if piece.checkpoint and not (found and found[-1].number == piece.segment):
