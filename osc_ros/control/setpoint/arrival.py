@@ -22,20 +22,11 @@ LENGTH = 0.3  # displacement for which a rotation by 1 rad counts [m]
 
 
 class Tolerance(NamedTuple):
-    """
-    Bounds of the error; a goal is reached when the error stays within them for the settle time.
+    """Bounds of the error: the goal is reached after `settle_time` within them."""
 
-    Attributes
-    ----------
-    rotation : float [rad]
-    translation : float [m]
-    settle_time : float [s]
-
-    """
-
-    rotation: float
-    translation: float
-    settle_time: float
+    rotation: float  # [rad]
+    translation: float  # [m]
+    settle_time: float  # [s]
 
 
 class Approach(NamedTuple):
@@ -47,30 +38,20 @@ class Approach(NamedTuple):
     axes: Array
 
     def error(self) -> Array | None:
-        """
-        Error (6,) from the link to its goal in base axes, [angular; linear] [rad, m].
-
-        Zero along axes without motion control; None without a goal.
-
-        """
+        """Error (6,) from the link to its goal in base axes [rad, m]; None without a goal."""
         if self.goal is None:
             return None
         parts = self.task.kind.error(self.pose, self.goal).reshape(2, 3) @ self.axes
-        moves = self.task.along('motion').reshape(2, 3)
+        moves = self.task.along('motion').reshape(2, 3)  # zero along other axes
         return np.asarray((moves * parts @ self.axes.T).ravel())
 
 
 class JointApproach(NamedTuple):
-    """
-    Way (n,) of each joint to its goal, and whether each joint is prismatic (n,).
+    """Way of each joint to its goal."""
 
-    `moves`: a motion is in progress; on a path the joints may pass their goal before.
-
-    """
-
-    way: Array
-    prismatic: NDArray[np.bool_]
-    moves: bool
+    way: Array  # (n,) [rad, m]
+    prismatic: NDArray[np.bool_]  # (n,)
+    moves: bool  # a motion is in progress: on a path the joints may pass their goal before
 
     def error(self) -> Array:
         """Largest way of a revolute and of a prismatic joint [rad, m], as an error (6,)."""
@@ -81,26 +62,16 @@ class JointApproach(NamedTuple):
 
 
 class Arrival:
-    """
-    Detects the arrival of a link at its goal.
-
-    Attributes
-    ----------
-    state : str
-        NO_GOAL, ON_THE_WAY or REACHED. A goal stays reached until the next motion is commanded,
-        even if the link leaves it.
-    angle, distance : float
-        Error from the link to the goal at the last update [rad, m]; NaN without a goal.
-
-    """
+    """Detects the arrival of a link at its goal."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         """Remove the goal."""
+        # a goal stays REACHED until the next motion is commanded, even if the link leaves it
         self.state = NO_GOAL
-        self.angle = self.distance = np.nan
+        self.angle = self.distance = np.nan  # error to the goal at the last update [rad, m]
         self._within_since = np.inf
 
     def begin(self) -> None:
@@ -109,22 +80,14 @@ class Arrival:
 
     def update(self, time: float, error: Array | None, tolerance: Tolerance,
                moves: bool = False) -> bool:
-        """
-        Return True once, at the update at which the goal is reached.
-
-        While the set-point `moves` along a path, the goal is not reached.
-
-        `time` is the stamp [s] of the joint state from which the error was computed; `error` is
-        that of `Approach.error`.
-
-        """
+        """Return True once, when the goal is reached; `time` [s] is the stamp of the state."""
         if error is None:
             self.clear()
             return False
         self.angle = float(np.linalg.norm(error[:3]))
         self.distance = float(np.linalg.norm(error[3:]))
         is_within = self.angle <= tolerance.rotation and self.distance <= tolerance.translation
-        if is_within and not moves:
+        if is_within and not moves:  # not while the set-point moves along a path
             self._within_since = min(self._within_since, time)  # min: the clock may go back
         else:
             self._within_since = np.inf
@@ -143,13 +106,8 @@ class Stall:
         self._least, self._since = np.inf, np.inf
 
     def update(self, time: float, way: Array, error: Array) -> bool:
-        """
-        Return whether the arm has been stuck for STALL.
-
-        `time` is that of the state [s], `way` (6,) leads from the tip to its goal, and `error`
-        (6,) to its set-point.
-
-        """
+        """Return whether the arm has been stuck for STALL; `time` [s] is that of the state."""
+        # `way` (6,) leads from the tip to its goal, `error` (6,) to its set-point [rad, m]
         left = float(np.linalg.norm(way[3:]) + LENGTH * np.linalg.norm(way[:3]))
         if left < PROGRESS * self._least or np.linalg.norm(error) < LAGGING:
             self._least, self._since = left, time

@@ -74,49 +74,23 @@ JOINING = ChunkBlending()
 
 
 class LateChunkError(InputError):
-    """
-    All poses of a chunk are in the past.
-
-    Attributes
-    ----------
-    age, horizon : float [s]
-        Time from the observation to now, and to the last pose.
-
-    """
+    """All poses of a chunk are in the past."""
 
     def __init__(self, message: str, age: float, horizon: float) -> None:
         super().__init__(message)
-        self.age, self.horizon = age, horizon
+        self.age, self.horizon = age, horizon  # observation to now, and to the last pose [s]
 
 
 class Entry(NamedTuple):
-    """
-    Path from the target's motion to a chunk.
+    """Path from the target's motion to a chunk."""
 
-    Attributes
-    ----------
-    path : Path
-        From `start` on, C² from the target's state there; ends at rest at the last pose.
-    start, age : float [s]
-        Time at which the target changes to this path; time from the observation to it.
-    skipped : int
-        Number of poses of the chunk whose time is before `start`.
-    fade : float [s]
-        Duration in which the difference fades out.
-    delay : float [s]
-        Time by which the chunk as a whole is late, see `ChunkBlending.late`.
-    away : (2,) [rad, m]
-        Angle and distance from the target to the chunk at `start`.
-
-    """
-
-    path: Path
-    start: float
-    age: float
-    skipped: int
-    fade: float
-    delay: float
-    away: Array
+    path: Path  # from `start` on, C² from the target's state there; ends at rest at the last pose
+    start: float  # time at which the target changes to this path [s]
+    age: float  # time from the observation to `start` [s]
+    skipped: int  # number of poses of the chunk before `start`
+    fade: float  # duration in which the difference fades out [s]
+    delay: float  # time by which the whole chunk is late [s], see `ChunkBlending.late`
+    away: Array  # (2,) angle and distance from the target to the chunk at `start` [rad, m]
 
     def __str__(self) -> str:
         text = f'enters {self.age:.3f} s after the observation, {self.skipped} poses are over'
@@ -133,39 +107,13 @@ class Entry(NamedTuple):
 def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present: Target,
                 start: float, limits: TargetLimits, joining: ChunkBlending = JOINING,
                 speed: float = 1.0) -> Entry:
-    """
-    Return the path on which the target changes from its motion to the poses of a chunk.
-
-    The chunk is entered at the time `start` of its own schedule. Its difference to the present
-    motion (position, velocity and acceleration), which contains the error of the observed pose,
-    is cancelled there and fades out by a quintic. At the end of the chunk the target slows down to
-    rest along the path; if the next chunk comes earlier, it takes over at the present speed.
-
-    Parameters
-    ----------
-    times, poses : (m,), (m, 4, 4)
-        Times of the poses [s], increasing, on the clock of the states; poses in the base frame.
-    observed_at : float
-        Time of the observation from which the poses were predicted [s].
-    present : Target
-        State of the present motion at `start`.
-    start : float
-        Start of the new motion [s], LEAD after now.
-    limits : TargetLimits
-        They only lengthen the fade; `path_within` refuses a chunk that itself exceeds the limits.
-    speed : float
-        Speed override, 0 to 1: only this share of the time since the observation has passed for
-        the arm, so fewer poses are skipped.
-
-    Raises
-    ------
-    InputError
-        See `Path` and `ChunkBlending`; also if all poses are before `start` (LateChunkError), or
-        the observation is after it.
-
-    """
+    """Return the path on which the target changes from its motion to the poses of a chunk."""
+    # `times` (m,) [s] increase, on the clock of the states; `poses` (m, 4, 4) were predicted from
+    # the observation at `observed_at` [s]; `present` is the target at `start`, LEAD after now [s].
+    # InputError also as for `Path`.
     course = Path(times, poses, ends=(None, None))
     horizon = float(course.times[-1]) - observed_at
+    # speed override: only this share of the time has passed for the arm, so skip fewer poses
     if observed_at < start and speed < 1.0:
         course = Path(course.times + (1.0 - speed) * (start - observed_at), poses,
                       ends=(None, None))
@@ -188,8 +136,11 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
     if joining.approach == 'refuse' and (away > FAR).any():
         raise InputError(f'{_away_text(away)}: it must begin within {FAR[1]:g} m and {FAR[0]:g} '
                          'rad of it')
+    # to rest at the end; if the next chunk comes earlier, it takes over at the present speed
     course = slowed_to_rest(course, start, joining.slow_down)
+    # the difference to the present motion, with the error of the observed pose, fades out
     fade, path = joining.fade, joined(course, present, start, joining.fade)
+    # limits only lengthen the fade; `path_within` refuses a chunk that itself exceeds them
     for _ in range(PLANS):
         if excess(path, limits) <= 1.0 or excess(course, limits) > 1.0:
             break
@@ -203,16 +154,9 @@ def _away_text(away: Array) -> str:
 
 
 def joined(course: Path, present: Target, start: float, fade: float) -> Path:
-    """
-    Return a path that starts at a target's state and converges to a course.
-
-    The path is course ⊕ offset. The offset is the difference of `present` from the course at
-    `start`. By quintics, its position fades to zero in the time `fade` [s], its velocity and
-    acceleration in QUICK at most. A velocity v that fades in T moves the target by up to 0.2 v T,
-    an acceleration a by up to 0.017 a T². Before its first knot and after its last, the course
-    rests.
-
-    """
+    """Return course ⊕ offset: starts at `present`, converges to the course in `fade` [s]."""
+    # The velocity and acceleration of the offset fade in QUICK at most: a velocity v that fades in
+    # T moves the target by up to 0.2 v T, an acceleration a by up to 0.017 a T².
     x = difference(_at(course, start), present)
     faded, quick = start + fade, min(fade, QUICK)
     fades = [Pieces.between(np.array([0.0, lasts]), *np.stack([part, 0.0 * part], axis=1))
@@ -229,14 +173,9 @@ def joined(course: Path, present: Target, start: float, fade: float) -> Path:
 
 
 def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
-    """
-    Return the path, slowed down at its end along the same way, so that it ends at rest.
-
-    During the duration D [s] the rate of the path parameter τ falls from 1 to 0 with
-    τ' = 1 - 10x³ + 15x⁴ - 6x⁵, x from 0 to 1. τ advances by D/2, so the path ends D/2 later. D is
-    at most twice the time from `start` to the end of the path.
-
-    """
+    """Return the path, slowed down at its end along the same way, so that it ends at rest."""
+    # In D [s] the rate of the path parameter τ falls from 1 to 0: τ' = 1 - 10x³ + 15x⁴ - 6x⁵, x
+    # from 0 to 1. τ advances by D/2, so the path ends D/2 later.
     D = min(duration, 2.0 * float(path.times[-1] - max(start, path.times[0])))
     x = np.linspace(0.0, 1.0, BRAKE_KNOTS)
     return slowed(path, D, x - 2.5 * x ** 4 + 3.0 * x ** 5 - x ** 6,
@@ -287,20 +226,14 @@ class Trail:
             self._poses.popleft()
 
     def at(self, time: float) -> Array:
-        """
-        Return the pose (4, 4) at a time [s], interpolated between two poses on the shortest way.
-
-        After the newest pose, return the newest, because poses are reported at a limited rate.
-        InputError if the time is before the oldest pose.
-
-        """
+        """Return the pose (4, 4) at a time [s], interpolated; InputError before the oldest."""
         if not self._times or time < self._times[0]:
             span = f'the last {self.newest - self._times[0]:.2f} s' if self._times else 'none'
             raise InputError(f'the pose at {time:.3f} s, when the chunk was observed, is not '
                              f'known: remembered are those of {span}')
         k = bisect_right(self._times, time) - 1
         before = self._poses[k]
-        if k + 1 == len(self._times):
+        if k + 1 == len(self._times):  # newer than all: poses are reported at a limited rate
             return before.copy()
         share = (time - self._times[k]) / (self._times[k + 1] - self._times[k])
         return Drift(before, pose_error(before, self._poses[k + 1]), 0.0).at(share).pose

@@ -45,16 +45,11 @@ _BY_NEED, _BOUNDS = np.zeros(6), np.zeros((3, 6))
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """
-    A motion with a constant twist (6,) in base axes, [angular; linear] [rad/s, m/s].
+    """A motion with a constant twist."""
 
-    `pose` (4, 4) is the pose at the time `since` [s], in the base frame.
-
-    """
-
-    pose: Array
-    twist: Array
-    since: float
+    pose: Array  # (4, 4) at the time `since`, in the base frame
+    twist: Array  # (6,) in base axes, [angular; linear] [rad/s, m/s]
+    since: float  # [s]
 
     def at(self, time: float) -> Target:
         """The target at a time [s]."""
@@ -68,13 +63,9 @@ Base: TypeAlias = PoseGoal | Path | Drift
 
 
 def difference(begin: Target, present: Target) -> Array:
-    """
-    Offset (3, 6) of the target `present` from the target `begin`.
-
-    Its rows are position, velocity and acceleration [rad, m; and per s, s²]. Columns 0 to 2 are
-    the rotation vector in the axes of `begin`, 3 to 5 the displacement in base axes.
-
-    """
+    """Offset (3, 6) of `present` from `begin`: position, velocity, acceleration."""
+    # Columns 0 to 2: rotation vector in the axes of `begin`; 3 to 5: displacement in base axes
+    # [rad, m; and per s, s²].
     x = np.empty((3, 6))
     _put_offset(begin.pose, begin.twist, begin.acceleration, present.pose, present.twist,
                 present.acceleration, x)
@@ -93,49 +84,25 @@ def composed(base: Target, x: Array) -> Target:
 def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, now: float,
                    duration: float = 0.0, goal: Target | None = None,
                    speed: Array | None = None) -> tuple[Pieces | None, float]:
-    """
-    Plan the offset with which a target joins a motion; return it, and its ratio to the limits.
-
-    The offset (6,) is a rotation vector and a displacement, as those of `difference`.
-
-    The jerk is bounded (Ruckig: Berscheid and Kröger, RSS 2021). Every plan is compared with the
-    limits of the whole target; if it exceeds them, a slower plan is tried. The result is the plan
-    with the smallest ratio to a limit, and this ratio: 2 or more if the target leaves the box,
-    WITHIN if it keeps all limits. If no plan is found, the result is None and 0.
-
-    Parameters
-    ----------
-    base : PoseGoal, Path or Drift
-        Motion to which the offset is added.
-    x : (3, 6)
-        Offset at the start, from `difference`.
-    limits : TargetLimits
-    bounds : (2, 3)
-        Box for the target's position [m].
-    now : float
-        Start, on the clock of the base [s].
-    duration : float
-        Least duration of the offset [s].
-    goal : Target, optional
-        Its twist and acceleration are those of the target when the offset reaches zero; by default
-        the target is then at rest relative to the base.
-    speed : (6,), optional
-        Speed limits of single components [rad/s, m/s]. Components with a finite limit go to zero;
-        of the others only the velocity goes to zero. By default all components go to zero.
-
-    """
+    """Plan the offset by which a target joins a motion; return it and its ratio to the limits."""
+    # The jerk is bounded (Ruckig: Berscheid and Kröger, RSS 2021). The ratio is the largest of the
+    # whole target to a limit: WITHIN if it keeps all, at least 2 if it leaves `bounds` (2, 3), the
+    # box [m]; None and 0 without a plan.
+    # `x` (3, 6) is the offset at the start `now`, on the clock of the base [s], see `difference`;
+    # `duration` is the least [s].
     end, synchronization = np.zeros((3, 6)), ruckig.Synchronization.Phase
+    # the target ends with the rates of `goal`; by default at rest relative to the base
     if goal is not None:
         for row, vector in zip(end[1:], (goal.twist, goal.acceleration)):
             row[:3], row[3:] = goal.pose[:3, :3].T @ vector[:3], vector[3:]
     if speed is None:
         speed = _NO_SPEED
-    else:
+    else:  # without a finite speed limit [rad/s, m/s], only the velocity goes to zero
         end[0, np.isinf(speed)], synchronization = np.nan, ruckig.Synchronization.No
     _shares_by_need(x, end[1:], speed, limits.speed, limits.acceleration, limits.jerk, _BY_NEED)
     best: tuple[float, float, Pieces] | None = None
     is_moving = bool(x[1:].any())
-    for slower in SLOWER:
+    for slower in SLOWER:  # until the whole target keeps its limits
         # from rest, plans with shares by need are shortest; after a change of direction,
         # plans with equal shares are
         for shares in (_BY_NEED, _EQUAL):
@@ -167,14 +134,9 @@ def _share(base: Base, offset: Pieces, limits: TargetLimits, bounds: Array, now:
 
 @kernel
 def _shares_by_need(x, end, speed, most_speed, most_acceleration, most_jerk, shares):
-    """
-    Write the fraction (6,) of the limit that each component may use, in proportion to its need.
-
-    The need of a component is its distance if the target is at rest, otherwise the time that the
-    component would take alone. The fractions of the rotation have norm 1, those of the
-    translation, too.
-
-    """
+    """Write the share (6,) of the limit that each component may use, in proportion to its need."""
+    # Need: the distance if the target is at rest, otherwise the time that the component would take
+    # alone. The shares of the rotation have norm 1, those of the translation, too.
     is_moving = False
     for i in range(6):
         is_moving = is_moving or x[1, i] != end[0, i] or x[2, i] != 0.0
@@ -244,27 +206,10 @@ def _put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x
 
 @kernel
 def _largest_share(states, knots, coefficients, times, speed, acceleration, bounds, room):
-    """
-    Largest ratio of speed or acceleration to its limit, for the motion base ⊕ offset at `times`.
-
-    It is at least 2 if a position is outside `bounds`.
-
-    Parameters
-    ----------
-    states : tuple of (k, 4, 4), (k, 6), (k, 6)
-        Poses, twists and accelerations of the base at the k times.
-    knots, coefficients : (m,), (m - 1, 6, 6)
-        Pieces of the offset.
-    times : (k,)
-        Since the start of the offset [s].
-    speed, acceleration : (2,)
-        Limits of the angular and of the linear motion [rad/s, m/s], [rad/s², m/s²].
-    bounds : (2, 3)
-        Lower and upper corner of the accepted box [m].
-    room : tuple of (4, 4), (6,), (6,), (3, 6), overwritten
-        Memory.
-
-    """
+    """Largest ratio of base ⊕ offset to a limit of speed or acceleration; ≥ 2 outside the box."""
+    # `states`: poses (k, 4, 4), twists, accelerations (k, 6) of the base at `times` (k,) since the
+    # start of the offset [s]; `knots` (m,), `coefficients` (m - 1, 6, 6): the offset; `speed`,
+    # `acceleration` (2,): limits, angular and linear; `bounds` (2, 3): box [m]; `room`: memory.
     (poses, twists, accelerations), most = states, 0.0
     to_pose, to_twist, to_acceleration, x = room
     for k in range(len(times)):

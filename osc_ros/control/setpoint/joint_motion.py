@@ -30,26 +30,10 @@ MORE = 1.0 + 1e-9
 
 def motion_to_goal(start: Array, goal: Array | None, bounds: Array, duration: float = 0.0
                    ) -> Pieces:
-    """
-    Return the motion to a goal at rest on which all joints arrive together (Ruckig).
-
-    Parameters
-    ----------
-    start : (3, n)
-        Position, velocity and acceleration at the start.
-    goal : (n,), optional
-        None: stop as fast as the bounds allow.
-    bounds : (3, n)
-        Largest speed, acceleration and jerk of each joint.
-    duration : float
-        Least duration [s].
-
-    Raises
-    ------
-    InputError
-        Ruckig finds no motion.
-
-    """
+    """Return the motion to a goal (n,) at rest on which all joints arrive together (Ruckig)."""
+    # `start` (3, n): position, velocity, acceleration; `goal` None: stop as fast as the bounds
+    # allow; `bounds` (3, n): largest speed, acceleration, jerk; `duration`: the least [s].
+    # InputError if no motion is found.
     speed, acceleration, jerk = bounds
     # a joint with this acceleration was, or will be, faster by a² / 2 jerk
     acceleration = np.maximum(acceleration, MORE * np.abs(start[2]))
@@ -74,21 +58,10 @@ def motion_to_goal(start: Array, goal: Array | None, bounds: Array, duration: fl
 
 def motion_through(start: Array, times: ArrayLike, points: Array, velocities: Array | None = None,
                    accelerations: Array | None = None) -> Pieces:
-    """
-    Return the motion from a state through points to rest, C².
-
-    Parameters
-    ----------
-    start : (3, n)
-        Position, velocity and acceleration at the time 0.
-    times : (m,)
-        Increasing, more than 0 [s].
-    points : (m, n)
-    velocities, accelerations : (m, n), optional
-        Default: those of splines through the points, or through the velocities. The last ones
-        must be 0.
-
-    """
+    """Return the C² motion from `start` (3, n) through points (m, n) to rest."""
+    # `times` (m,) [s] increase from more than 0. Default velocities are those of splines through
+    # the points, default accelerations those of splines through points or velocities; the last
+    # ones of both must be 0.
     t = np.concatenate([[0.0], np.asarray(times, dtype=np.float64)])
     q = np.vstack([start[0], points])
     if velocities is None:
@@ -115,12 +88,7 @@ def rehearse(n: int) -> None:
 def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
                velocities: ArrayLike | None = None, accelerations: ArrayLike | None = None
                ) -> Pieces:
-    """
-    Return `motion_through` for points of a user; InputError names the first wrong one.
-
-    A first point at the time 0 must be at the position of `start`, and is left out.
-
-    """
+    """Return `motion_through` for points of a user; InputError names the first wrong one."""
     n = start.shape[1]
     t = np.array(times, dtype=np.float64)
     m = t.size
@@ -145,7 +113,7 @@ def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
         if rows is not None and np.abs(rows[-1]).max() > AT_REST:
             raise InputError(f'the last {name} are {rows[-1].tolist()}: must be 0, a motion '
                              'that ends at rest')
-    if t[0] < SHORTEST:
+    if t[0] < SHORTEST:  # a point at the time 0 must be at the position of `start`: leave it out
         far = float(np.abs(given[0][0] - start[0]).max())  # type: ignore[index]
         if far > NEAR:
             raise InputError(f'the motion begins {far:.3g} rad or m from the set-point of a '
@@ -158,13 +126,9 @@ def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
 
 
 def require_within(motion: Pieces, robot: Robot, velocity: Array, first: Array) -> None:
-    """
-    Raise InputError for the first joint that leaves its limits on a motion.
-
-    `velocity` (n,) are the limits of speed; `first` (n,) are the positions at the start, from
-    which a joint outside of its limits may return.
-
-    """
+    """Raise InputError for the first joint that leaves its limits on a motion."""
+    # `velocity` (n,): speed limits; `first` (n,): start, from which a joint outside its limits may
+    # return.
     position = robot.position_limits
     lower, upper = np.minimum(position[:, 0], first), np.maximum(position[:, 1], first)
     for part in motion.parts():
@@ -200,13 +164,9 @@ def unit_hint(position: float, robot: Robot, i: int) -> str:
 
 def slowed_to_effort(motion: Pieces, start: Array, bounds: Array, effort: Array,
                      torque: Callable[[Array, Array, Array], Array]) -> Pieces:
-    """
-    Return a motion to the same goal that needs at most the torques `effort` (n,), if there is one.
-
-    `torque` returns the torques (n,) of the model for q, q̇, q̈ (n,); for `start` and `bounds` see
-    `motion_to_goal`. A longer duration is tried up to four times.
-
-    """
+    """Return a motion to the same goal with torques of at most `effort` (n,), if one is found."""
+    # A longer duration is tried up to four times. `torque` returns the torques (n,) of the model
+    # for q, q̇, q̈ (n,); `start`, `bounds`: see `motion_to_goal`.
     for _ in range(4):
         needed = np.array([torque(*motion.at(share * motion.duration)) for share in HARD])
         if not (np.abs(needed) > effort).any():

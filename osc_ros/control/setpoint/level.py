@@ -33,48 +33,21 @@ SLOWEST = 1e-6  # least squared speed in the denominator of a decay rate
 
 
 class Level:
-    """
-    A task with its state, which lasts from tick to tick.
+    """A task with its state, which lasts from tick to tick."""
 
-    Attributes describe the last tick, in base axes unless stated otherwise.
-
-    Attributes
-    ----------
-    task : Task
-    error, u : (6,)
-        Error as defined by the kind of the task (see `control.tasks.kind`); commanded acceleration
-        [rad/s², m/s²].
-    activation : (6,)
-        Activation of each axis of the task's frame, 0 to 1.
-    longest_period : float [s]
-        Longest period of the states at which the gains of the settings are stable.
-    moves : (6,)
-        1 for the axes of motion, 0 for the others.
-    rate : float [1/s]
-        Highest rate of the velocity feedback, without the damping of springs.
-    axes : (3, 3)
-        Rotation of the task's frame in the base frame.
-
-    Parameters
-    ----------
-    task : Task
-    m, d : records
-        LAW_M and LAW_D of `osc_ros.control.data`.
-    i : int
-        Index of the task.
-
-    """
+    # `m`, `d` are records LAW_M, LAW_D of `osc_ros.control.data`; `i` is the index of the task.
 
     def __init__(self, task: Task, m: Any, d: Any, i: int) -> None:
         self.task, self._m, self._d, self._i = task, m, d, i
-        self.moves, force = task.along('motion'), task.along('force')
+        self.moves, force = task.along('motion'), task.along('force')  # (6,) 1 along these axes
+        # highest rate of the velocity feedback, without the damping of springs [1/s]
         self.rate = task.force.damping * float(force.max())
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
-        self.axes: Array = d.task_axes[i].reshape(3, 3)
-        self.activation: Array = d.activation[i]
-        self.error: Array = d.task_error[i]
-        self.u: Array = d.task_u[i]
+        self.axes: Array = d.task_axes[i].reshape(3, 3)  # of the task's frame, in the base frame
+        self.activation: Array = d.activation[i]  # (6,) in the task's frame, 0 to 1
+        self.error: Array = d.task_error[i]  # (6,) as the kind of the task defines it, base axes
+        self.u: Array = d.task_u[i]  # (6,) commanded acceleration, base axes [rad/s², m/s²]
         self._seen = d.task_pose[i]
         self._put_settings(force)
         if isinstance(gains, Gains):
@@ -92,14 +65,10 @@ class Level:
 
     def start(self, pose: Array, before: Level | None = None, is_new: bool = False,
               coasts: bool = False) -> None:
-        """
-        Begin with the pose (4, 4) of the link as target, or continue the state of another task.
-
-        `before` is the task that this one replaces; its state is taken over if link and kind are
-        the same. If the task is added to active ones (`is_new`), its activation starts from 0. If
-        the caller then calls `coast`, it sets `coasts`.
-
-        """
+        """Begin at the pose (4, 4) of the link, or continue the state of another task."""
+        # `before` is the task replaced: its state is taken over if link and kind are the same.
+        # `is_new`: added to active tasks, so the activation starts from 0. `coasts`: the caller
+        # then calls `coast`.
         task = self.task
         self._end_impedance()
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted
@@ -166,12 +135,7 @@ class Level:
         return np.asarray(self._d.wrench[self._i])
 
     def _find_bandwidth(self, task: Task) -> None:
-        """
-        Compute for each gain the constant product of its largest stable value and the period.
-
-        The period is the control period, the time from one joint state to the next.
-
-        """
+        """Compute for each gain its largest stable value times the control period, a constant."""
         moves, ratios = task.along('motion'), task.gains.damping_ratio
         d, i = self._d, self._i
         self._set = np.array([d.task_drag[i], d.task_gain[i]])
@@ -179,6 +143,7 @@ class Level:
             [largest_damping_rate(1.0)] * 6,
             [largest_natural_frequency(ratio, 1.0) for ratio in ratios.tolist()]])
         used = np.array([self._m.forces[i], moves * (not self._yields)]) * self._set
+        # longest period of the states at which the gains of the settings are stable [s]
         self.longest_period = float(np.min(self._largest[used > 0.0] / used[used > 0.0],
                                            initial=math.inf))
         if self._yields and moves.any():
@@ -237,14 +202,10 @@ class Level:
         self.generator.rejoin(self.task.kind.set_point(pose))
 
     def coast(self, twist: Array, acceleration: Array, before: SetPointGenerator) -> None:
-        """
-        Drop all motions; the target decelerates to rest from the pose of the link.
-
-        `twist` (6,) and `acceleration` (6,) are those of the link [rad/s, m/s], [rad/s², m/s²];
-        the target decelerates at about the same rate. `before` is a generator of the replaced
-        settings, whose clock goes on.
-
-        """
+        """Drop all motions; the target decelerates to rest from the pose of the link."""
+        # `twist`, `acceleration` (6,) are those of the link [rad/s, m/s], [rad/s², m/s²]; the
+        # target decelerates at about the same rate. The clock of `before`, a generator of the
+        # replaced settings, goes on.
         kind, pose = self.task.kind, self.pose
         # only for a fast link: if somebody pushes a slow one, its target must stay where it is
         is_fast = bool((np.linalg.norm(twist.reshape(2, 3), axis=1) > TETHER[1]).any())
@@ -285,13 +246,7 @@ class Level:
             VariableImpedance(d, i).go_on_as(before.impedance, gains.change_time, gains.tank)
 
     def require_impedance(self, wanted: Impedance) -> None:
-        """
-        Raise if an impedance does not fit this task.
-
-        InputError if the task has Gains instead of a Stiffness, or if the wrench has components
-        along axes without motion control, or is larger than the limits of the spring.
-
-        """
+        """Raise InputError for Gains, or a wrench beyond the axes or limits of the spring."""
         gains, name = self.task.gains, self.task.name
         if not isinstance(gains, Stiffness):
             raise InputError(f"task '{name}' has Gains, and no stiffness: give it a "
@@ -307,13 +262,7 @@ class Level:
                                      f'{gains.force[half]:g}, the largest {what} of the spring')
 
     def _begin_to_lead(self, before: Level) -> None:
-        """
-        Begin the motion of the set-point at the link, along axes that a push has moved until now.
-
-        Along axes that the previous task did not move, the set-point comes to rest where the link
-        is; but a motion in progress, or the goal of a spring, leads on from there.
-
-        """
+        """Begin the set-point's motion at the link, along axes that a push has moved until now."""
         springs, task = before._yields > self._yields, self.task
         rises = self.moves * (1.0 - before.moves * (not springs))
         if not rises.any() or 'pose' not in task.kind.goals:
@@ -326,6 +275,7 @@ class Level:
         pose = self._seen.copy()
         pose[:3, 3] = old.target.pose[:3, 3] - way[3:]
         pose[:3, :3] = Rotation.from_rotvec(-way[:3]).as_matrix() @ old.target.pose[:3, :3]
+        # a motion in progress, or the goal of a spring, leads on; otherwise come to rest here
         if springs or old.moves:
             self.generator = old.copied()
             self.generator.rejoin(pose)
@@ -336,12 +286,7 @@ class Level:
         self._d.activation_begin[self._i] = self.activation
 
     def set_impedance(self, wanted: Impedance) -> None:
-        """
-        Approach another stiffness, damping ratio and feedforward wrench from the next tick on.
-
-        The errors are those of `require_impedance`.
-
-        """
+        """From the next tick on, approach another stiffness, damping ratio and wrench."""
         self.require_impedance(wanted)
         gains = self.task.gains
         assert isinstance(gains, Stiffness)

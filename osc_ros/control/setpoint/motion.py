@@ -138,14 +138,10 @@ def _put_way(plan, time, x):
 
 @inlined
 def _put_motion(plan, now, x, pose, twist, acceleration):
-    """
-    Write pose, twist, acceleration of motion ⊕ offset at a time on the motion's clock [s].
-
-    Paths and offsets that end in motion are extrapolated until Python plans the next motion, see
-    `_is_overdue`. A path that begins in motion is extrapolated backwards, because its plan may be
-    used a tick early. x (3, 6) is memory.
-
-    """
+    """Write pose, twist, acceleration of motion ⊕ offset at a time on the motion's clock [s]."""
+    # Paths and offsets that end in motion are extrapolated until Python plans, see `_is_overdue`;
+    # a path that begins in motion also backwards, because its plan may be used a tick early.
+    # x (3, 6) is memory.
     knot, moves = plan.pose, plan.kind != HOLD
     if plan.kind == PATH:
         k = _put_pieces(plan.knot_count, plan.times_at, plan.coefficients_at, now, x)
@@ -178,13 +174,8 @@ def _longest_step(state):
 
 @inlined
 def _allowed_rate(plan, state):
-    """
-    Rate at which the time of a path may pass because of near pairs.
-
-    It stands where near pairs take LARGEST_LOSS, and runs back where they take more, but not to
-    before the path or the offset.
-
-    """
+    """Rate at which the time of a path may pass because of near pairs; < 0: it runs back."""
+    # 0 where near pairs take LARGEST_LOSS; < 0 beyond, down to the start of the path or offset
     loss, state.loss = state.loss, 0.0
     if plan.kind == PATH and loss > 1.0:
         begin = max(numbers_at(plan.times_at, plan.knot_count)[0],
@@ -196,12 +187,8 @@ def _allowed_rate(plan, state):
 
 @inlined
 def _went_back(plan, state, time, speed):
-    """
-    Set the time of the tick [s]; delay the motion by a pause of the clock and by its rate.
-
-    Return whether the clock went back by more than LONGEST_BACK.
-
-    """
+    """Set the time of the tick [s]; return whether the clock went back by over LONGEST_BACK."""
+    # A pause of the clock, and the rate of the motion, delay the motion.
     step = time - state.now
     if step == 0.0:
         return False
@@ -273,12 +260,8 @@ def _near(x, y, most):
 
 @inlined
 def _follow(plan, state, link, passed):
-    """
-    Move the target to within TETHER of its link; its motion goes on from there, but no faster.
-
-    `link` is the motion of `guided_by_link`, of the tick before, `passed` [s] ago.
-
-    """
+    """Move the target to within TETHER of its link; its motion goes on, but no faster."""
+    # `link` is the motion of `guided_by_link`, of the tick before, `passed` [s] ago.
     (turn, way), fastest = TETHER
     R, x, omega, v, arm = link
     way, fastest = max(way, turn * arm), (fastest[0], max(fastest[1], fastest[0] * arm))
@@ -304,13 +287,8 @@ def _follow(plan, state, link, passed):
 
 @kernel
 def put_target(plan, state, time, speed):
-    """
-    Write the target at a time [s] on the clock of the states to the state.
-
-    `speed` is the speed override, 0 to 1. `plan` and `state` are records PLAN and STATE.
-
-    """
-    state.override = speed
+    """Write the target at a time [s] on the clock of the states to `state`, a record STATE."""
+    state.override = speed  # speed override, 0 to 1
     if _is_overdue(plan, state):
         _coast(plan, state)
     if _went_back(plan, state, time, speed):
@@ -338,13 +316,8 @@ def leaves(error, twist, reach):
 
 @kernel
 def look(m, d):
-    """
-    Check the targets of all tasks after a tick; return whether Python must plan for one.
-
-    Python need not plan while the targets move, the arm follows, and no motion ends before the
-    next tick.
-
-    """
+    """Check the targets of all tasks after a tick; return whether Python must plan for one."""
+    # It need not while the targets move, the arm follows, and no motion ends before the next tick.
     asks, guides = False, m.target_records
     for i in range(d.k):
         plan, state = plan_at(guides[i, 0]), state_at(guides[i, 1])
@@ -356,12 +329,8 @@ def look(m, d):
 
 @inlined
 def note_loss(m, d):
-    """
-    Note which part of `near_loss` is along the paths of the tasks; axes of motion count.
-
-    It is the acceleration of the joints that near pairs took from the law.
-
-    """
+    """Note which part of `near_loss` is along the tasks' paths; only axes of motion count."""
+    # `near_loss` (n,) is the acceleration of the joints that near pairs took from the law.
     guides, lost = m.target_records, d.near_loss
     for i in range(d.k):
         if plan_at(guides[i, 0]).kind != PATH:
@@ -392,12 +361,7 @@ def _product(row, x):
 
 @inlined
 def _share_loss(guides):
-    """
-    Note the largest loss of targets on one schedule for each of them.
-
-    Paths with the same first and last time, delayed equally, are one schedule.
-
-    """
+    """Give targets on one schedule, see `_have_one_schedule`, the largest of their losses."""
     for i in range(len(guides)):
         one = state_at(guides[i, 1])
         if one.loss == 0.0:

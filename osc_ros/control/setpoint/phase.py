@@ -29,13 +29,9 @@ PHASE = (
 
 @inlined
 def advance_rate(at, override, allowed, reason, settling, dt):
-    """
-    Advance the rate, critically damped, and return the time that passes on the motion's clock [s].
-
-    The rate approaches the speed override, or less if a `reason` has allowed less; then its time
-    constant is `settling` [s] until the rate is back.
-
-    """
+    """Advance the rate, critically damped; return the time passed on the motion's clock [s]."""
+    # The rate approaches the speed override, or less if a `reason` has allowed less; then its time
+    # constant is `settling` [s] until the rate is back.
     before = at.rate
     wanted, time = before if at.stops else override, at.calm
     if allowed < wanted:
@@ -73,13 +69,9 @@ def put_slowed(at, velocity, acceleration):
 
 
 def first_rate(at: Any, fast: float, hard: float) -> float | None:
-    """
-    Rate with which the next motion begins; None: with the present rate and its slope.
-
-    A rate above the speed override, as in a stop, falls as far as the limits then allow; one that
-    lag or near pairs have lowered rises to the override. `fast` and `hard` are the largest ratios
-    of the present velocity and acceleration to the limits at full speed.
-
-    """
+    """Rate with which the next motion begins; None: with the present rate and its slope."""
+    # A rate above the speed override, as in a stop, falls as far as the limits then allow; one
+    # that lag or near pairs have lowered rises to the override. `fast`, `hard`: largest ratios of
+    # velocity and acceleration to the limits at full speed.
     least = max(fast, hard ** 0.5, at.override)
     return float(min(least, 1.0)) if least < at.rate or at.reason > OVERRIDE else None

@@ -33,19 +33,7 @@ SAMPLES = 9  # samples of each piece at which a motion is checked
 
 
 class Pieces:
-    """
-    A motion of d coordinates by polynomials of degree five, with bounded acceleration or smoother.
-
-    InputError if the shapes do not fit.
-
-    Attributes
-    ----------
-    times : (m,)
-        Begin of each piece, and end of the last one, after the start of the motion [s].
-    coefficients : (m - 1, d, 6)
-        Positions in powers of the share of the piece's duration that has passed, 0 to 1.
-
-    """
+    """A motion of d coordinates by quintic pieces, with bounded acceleration or smoother."""
 
     def __init__(self, times: Array, coefficients: Array) -> None:
         m = len(times)
@@ -55,6 +43,8 @@ class Pieces:
             raise InputError(f'pieces: times of shape {times.shape} and coefficients of '
                              f'shape {coefficients.shape}: give numbers of shapes (m,) '
                              'and (m - 1, d, 6)')
+        # (m,) begin of each piece, and end of the last one, after the start of the motion [s];
+        # (m - 1, d, 6) positions in powers of the passed share of the piece's duration, 0 to 1
         self.times, self.coefficients = times, coefficients
 
     @classmethod
@@ -117,17 +107,9 @@ _ruckig = lru_cache(ruckig.Ruckig)  # only one thread plans
 def planned(start: Array, end: Array, bounds: Array, duration: float = 0.0,
             synchronization: ruckig.Synchronization = ruckig.Synchronization.Time
             ) -> Pieces | None:
-    """
-    Return the quickest motion within bounds, of at least a duration [s]; None if Ruckig has none.
-
-    Parameters
-    ----------
-    start, end : (3, d)
-        Position, velocity and acceleration. NaN for the last position: it does not matter.
-    bounds : (3, d)
-        Largest velocity, acceleration and jerk.
-
-    """
+    """Return the quickest motion within bounds, or None; it takes at least `duration` [s]."""
+    # By Ruckig; None if it finds none. `start`, `end` (3, d): position (NaN at the end: any),
+    # velocity, acceleration; `bounds` (3, d): largest velocity, acceleration, jerk.
     d, is_free = start.shape[1], np.isnan(end[0])
     ask, plan = ruckig.InputParameter(d), ruckig.Trajectory(d)
     ask.current_position, ask.current_velocity, ask.current_acceleration = start.tolist()
@@ -168,12 +150,8 @@ def _extremes(coefficients: Array) -> Array:
 
 
 def spline_rates(times: Array, rows: Array, ends: Any) -> tuple[Array, Array]:
-    """
-    First and second derivatives (m, d) at the knots of cubic splines; `ends` as for CubicSpline.
-
-    They are solved in parts, because scipy holds the GIL; see `neighbours`.
-
-    """
+    """First and second derivatives (m, d) at the knots of splines; `ends` as for CubicSpline."""
+    # They are solved in parts, because scipy holds the GIL; see `neighbours`.
     m, found = len(times), (np.empty(rows.shape), np.empty(rows.shape))
     inside = 2, np.zeros(rows.shape[1])
     for first in range(0, m, PART):
@@ -186,27 +164,18 @@ def spline_rates(times: Array, rows: Array, ends: Any) -> tuple[Array, Array]:
 
 
 def neighbours(first: int, last: int, m: int) -> tuple[slice, slice]:
-    """
-    Knots of a spline through m points to solve for those from `first` to `last`; these among them.
-
-    The effect of a knot decays as 0.27ʲ over j knots, so with OVERLAP additional knots on both
-    sides these results equal those of the whole spline, up to rounding.
-
-    """
+    """Slices: knots to solve for knots `first` to `last` of a spline of m; these among them."""
+    # The effect of a knot decays as 0.27ʲ over j knots, so with OVERLAP more knots on both sides
+    # the results equal those of the whole spline, up to rounding.
     own = slice(max(first - OVERLAP, 0), min(last + OVERLAP, m))
     return own, slice(first - own.start, last - own.start)
 
 
 @kernel
 def _put_cubics(parts, start, goal, total, times, coefficients):
-    """
-    Write a plan of Ruckig: times, and coefficients of cubics; return the number of times.
-
-    `parts` (d, 2, 9) are durations and jerks of each coordinate, `start` (3, d) is its state,
-    `goal` (d,) its last position, NaN if free, and `total` the duration [s]. A piece ends where
-    the jerk of any coordinate changes.
-
-    """
+    """Write a plan of Ruckig: times, and coefficients of cubics; return the number of times."""
+    # `parts` (d, 2, 9): durations and jerks; `start` (3, d): state; `goal` (d,): last position,
+    # NaN if free; `total`: duration [s]. A piece ends where the jerk of any coordinate changes.
     m = 0
     for i in range(len(parts)):
         begin = 0.0
@@ -286,17 +255,12 @@ def put_piece(coefficients, s, duration, x):
 
 @inlined
 def put_state(times, coefficients, time, x):
-    """
-    Write the state x (3, d) of pieces at a time [s]; return the index of the piece.
-
-    Before the begin and after the end the acceleration is constant.
-
-    """
+    """Write the state x (3, d) of pieces at a time [s]; return the index of the piece."""
     inside = min(max(time, times[0]), times[-1])
     k = interval_of(times, inside)
     duration, over = times[k + 1] - times[k], time - inside
     put_piece(coefficients[k], (inside - times[k]) / duration, duration, x)
-    if over != 0.0:
+    if over != 0.0:  # before the begin and after the end the acceleration is constant
         for i in range(x.shape[1]):
             x[0, i] += over * (x[1, i] + 0.5 * over * x[2, i])
             x[1, i] += over * x[2, i]
@@ -336,12 +300,8 @@ def _put_extremes(coefficients, found):
 
 @inlined
 def add_offset(pose, twist, acceleration, x, to_pose, to_twist, to_acceleration):
-    """
-    Write the target that an offset x (3, 6) leads to: rotation R exp(φ×), position p + d.
-
-    `x` are φ and d with their derivatives. The output arrays may be those of the given target.
-
-    """
+    """Write target ⊕ offset: rotation R exp(φ×), position p + d."""
+    # x (3, 6): φ and d with their derivatives. The output arrays may be those of the given target.
     phi, rate = (x[0, 0], x[0, 1], x[0, 2]), (x[1, 0], x[1, 1], x[1, 2])
     R = compose(rotation_of(pose), exponential(phi))
     v = rotate(R, body_rate(phi, rate))

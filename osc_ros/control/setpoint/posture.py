@@ -96,14 +96,9 @@ def lag_of(q, now, wraps):
 
 @kernel
 def posture_acceleration(m, d, posture, qd, qdd):
-    """
-    Write the accelerations towards a posture, and out of the soft zones of the joints, at qd (n,).
-
-    The speed of approach is at most the velocity limit. In a joint drive the feedback is bounded
-    by the deceleration limits: one that the torques do not permit would be given up as a whole,
-    for damping. `posture` is a record SET_POINT.
-
-    """
+    """Write the accelerations towards a posture, and out of the soft zones, at qd (n,)."""
+    # `posture` is a record SET_POINT. In a joint drive the deceleration limits bound the feedback:
+    # one that the torques do not permit would be given up as a whole, for damping.
     frequency, rate, push, q = d.posture_frequency, d.posture_rate, d.push_frequency, d.q
     for i in range(d.n):
         now, velocity, qdd[i] = posture.now[i], posture.velocity[i], posture.acceleration[i]
@@ -142,17 +137,13 @@ def put_springs(d, posture):
 
 @inlined
 def advance_posture(posture, q, dt, speed):
-    """
-    Advance the set-point along its motion by dt [s], with the speed override `speed`, 0 to 1.
-
-    Its clock pauses while a joint lags by more than `leash`, and the set-point leads away from it.
-
-    """
+    """Advance the set-point along its motion by dt [s]; `speed` is the speed override, 0 to 1."""
     posture.override = speed
     if not posture.is_moving:
         stand(posture, speed)
     if not posture.is_moving or dt <= 0.0:
         return
+    # the clock pauses while a joint lags by over `leash`, and the set-point leads away from it
     lags = False
     for i in range(len(q)):
         away, leash = lag_of(q[i], posture.now[i], posture.wraps[i]), posture.leash[i]
@@ -173,17 +164,11 @@ def advance_posture(posture, q, dt, speed):
 
 
 class PostureSetPoint:
-    """
-    Set-point of the joint positions, C¹ in time across changes of its motion.
-
-    It starts at rest at q (n,). `motion` is the last motion; its segments are used by compiled
-    code, so the set-point owns them.
-
-    """
+    """Set-point of the joints, C¹ in time across changes of its motion; at rest in q at first."""
 
     def __init__(self, robot: Robot, q: Array) -> None:
         self.record = at = SET_POINT.new(n=robot.n)
-        self.motion: Pieces | None = None
+        self.motion: Pieces | None = None  # the last one
         at.wraps[:], at.calm = continuous_joints(robot), PAUSING
         at.rate = at.override = 1.0
         self.hold(q)
@@ -261,12 +246,8 @@ class PostureSetPoint:
         self.stop(bounds)
 
     def pause_beyond(self, leash: Array, ramp: float) -> None:
-        """
-        Set the lag (n,) at which a motion pauses [rad, m]; 0: motions do not pause.
-
-        `ramp` is the time in which a motion reaches its speed [s].
-
-        """
+        """Set the lag (n,) at which a motion pauses [rad, m]; 0: motions do not pause."""
+        # `ramp` is the time in which a motion reaches its speed [s].
         self.record.leash[:], self.record.calm = leash, CALM * ramp
 
     def stop(self, bounds: Array) -> None:
@@ -292,12 +273,7 @@ class PostureSetPoint:
         self.use_motion(motion)
 
     def use_motion(self, motion: Pieces | None) -> None:
-        """
-        Own a motion, and write the addresses of its segments to the record.
-
-        InputError if the motion is for another number of joints.
-
-        """
+        """Own a motion; write the addresses of its segments, which compiled code uses."""
         at = self.record
         if motion is not None and motion.coefficients.shape[1] != len(at.now):
             raise InputError(f'a motion of {motion.coefficients.shape[1]} joints: must be one '
@@ -308,12 +284,8 @@ class PostureSetPoint:
 
 
 def nearest_turn(goal: Array, start: Array, robot: Robot) -> Array:
-    """
-    Turns (n,) [rad] of continuous joints to add to a goal (n,), half a turn or less from `start`.
-
-    InputError if a goal is more than MANY turns away, and fewer in degrees.
-
-    """
+    """Turns (n,) [rad] that bring a goal (n,) of continuous joints nearest to `start`."""
+    # InputError if a goal is more than MANY turns away, and fewer in degrees.
     away = continuous_joints(robot) * (start - goal) / TURN
     for i in np.flatnonzero(np.abs(away) > MANY).tolist():
         turned = float(np.radians(goal[i]))
@@ -326,12 +298,7 @@ def nearest_turn(goal: Array, start: Array, robot: Robot) -> Array:
 
 
 def goal_positions(goal: ArrayLike, robot: Robot, what: str = 'posture') -> Array:
-    """
-    Return a goal as an array (n,).
-
-    InputError if the shape does not fit, or a position is outside the joint's limits.
-
-    """
+    """Return a goal as an array (n,); InputError for a wrong shape, or beyond position limits."""
     wanted = np.array(goal, dtype=np.float64)
     if wanted.shape != (robot.n,) or not np.isfinite(wanted).all():
         raise InputError(f'{what} {wanted.tolist()}: give {robot.n} finite joint '

@@ -94,13 +94,9 @@ STOP = TwistGoal(np.zeros(6), np.inf)
 
 
 def rehearse() -> None:
-    """
-    Use each part of the generator once, so that the first motion takes no longer than later ones.
-
-    This compiles its kernels. It also makes scipy's first call of LAPACK, for which OpenBLAS
-    allocates its buffer: 10 ms with the GIL held, if the memory is locked.
-
-    """
+    """Use each part of the generator once, so that the first motion is as quick as later ones."""
+    # This compiles its kernels, and makes scipy's first call of LAPACK, for which OpenBLAS
+    # allocates its buffer: 10 ms with the GIL held, if the memory is locked.
     guide, limits = SetPointGenerator(np.eye(4)), TargetLimits(too_fast='slow')
     poses = np.repeat(np.eye(4)[None], 4, axis=0)
     poses[:, 0, 3] = 0.1, 2.1, 4.2, 6.1  # too fast: the path ramps up and brakes
@@ -115,35 +111,24 @@ def rehearse() -> None:
 
 
 class SetPointGenerator:
-    """
-    Computes the target of a task at every tick, C² in time across changes of the motion.
+    """Computes the target of a task at every tick, C² in time across changes of the motion."""
 
-    A new motion takes over at the target's present pose, velocity and acceleration. The target is
-    the motion ⊕ an offset: the rotation R_motion exp(φ×) and the position p_motion + d. The offset
-    (φ, d) starts as the difference of target and motion, so the target does not jump, and decays
-    to zero as fast as the limits allow, see `joining_offset`. In this way the target approaches a
-    pose, catches up with a path, and reaches a twist.
-
-    Compiled code writes the target of a tick from the records of
-    `osc_ros.control.setpoint.motion`; `at` does this for Python. `plan` does the slow part after
-    the target was used: it begins motions from the last target, and continues after a plan that
-    ends before the next tick. So the computation time of `plan` has no effect on the motion, if
-    `plan` returns before the next tick.
-
-    If the arm cannot follow, the target pauses: see `TargetLimits.leash`. The time of a path slows
-    down before an obstacle: see `osc_ros.control.setpoint.motion.note_loss`. After a pause of the
-    clock the target resumes where it was. If the clock goes back, the target stops and all
-    scheduled motions are dropped.
-
-    `pose` (4, 4) in the base frame is the target until the first motion starts. `clamped` is True
-    if the motion was changed to keep the box or, for a twist, the speed limit.
-
-    """
+    # The target is motion ⊕ offset: rotation R exp(φ×), position p + d. The offset (φ, d) starts
+    # as the difference of target and motion, and decays to zero as fast as the limits allow, see
+    # `joining_offset`.
+    # Compiled code writes the target of a tick from the records of
+    # `osc_ros.control.setpoint.motion`; `at` does this for Python. `plan`, the slow part, runs
+    # after the target was used: its duration has no effect on the motion if it returns before the
+    # next tick.
+    # If the arm cannot follow, the target pauses, see `TargetLimits.leash`; the time of a path
+    # slows down before an obstacle, see `motion.note_loss`. After a pause of the clock the target
+    # resumes where it was; if the clock goes back, it stops and all scheduled motions are dropped.
 
     FASTEST = 1e100  # larger entries of a twist are reduced before its length is computed
 
     def __init__(self, pose: Array) -> None:
         self.records = plan, state = PLAN.new(), STATE.new()
+        # clamped: the motion was changed to keep the box or, for a twist, the speed limit
         self.clamped = self._rejoins = False
         self._pending: list[tuple[float, Motion]] = []
         self._motion: Motion = STOP
@@ -151,20 +136,15 @@ class SetPointGenerator:
         state.now, plan.until, plan.bounds[:] = -np.inf, np.inf, _NO_BOX
         plan.wakes, state.calm = np.inf, CALM
         state.rate = state.override = 1.0
-        self._settle(PoseGoal(pose))
+        self._settle(PoseGoal(pose))  # until the first motion starts
         state.pose[:] = pose
 
     @classmethod
     def coasting(cls, pose: Array, twist: Array, rates: Array, before: SetPointGenerator,
                  follows: bool = False) -> SetPointGenerator:
-        """
-        Return a generator whose target comes to rest from a pose (4, 4) and a twist (6,).
-
-        The angular and the linear velocity decay with the rates (2,) [1/s], from the last tick of
-        the generator `before` on. If `follows`, the target stays near its link, see
-        `motion.TETHER`.
-
-        """
+        """Return a generator whose target comes to rest from a pose (4, 4) and a twist (6,)."""
+        # Angular and linear velocity decay with the rates (2,) [1/s], from the last tick of
+        # `before` on. If `follows`, the target stays near its link, see `motion.TETHER`.
         guide = cls(pose)
         (plan, state), (_, last) = guide.records, before.records
         state.take(last, ('now', 'pace', 'override'))
@@ -266,12 +246,8 @@ class SetPointGenerator:
             self._motion, *(motion for _, motion in self._pending)))
 
     def drop_overdue(self, before: float, now: float) -> list[float]:
-        """
-        Drop motions that are overdue after the clock has jumped; return their start times [s].
-
-        They were for a time after `before`, and are over or too old `now` [s], see `start_of`.
-
-        """
+        """Drop motions that are overdue after a jump of the clock; return their starts [s]."""
+        # They were for a time after `before`, and are over or too old `now` [s], see `start_of`.
         overdue = [(start, motion) for start, motion in self._pending if before < start
                    and (motion.times[-1] if isinstance(motion, Path) else start) < now - OLDEST]
         self._pending = [entry for entry in self._pending if entry not in overdue]
@@ -303,15 +279,11 @@ class SetPointGenerator:
 
     def at(self, time: float, limits: TargetLimits, error: Array | None = None,
            speed: float = 1.0) -> Target:
-        """
-        The target at a time on the clock of the motions [s], from the present plan.
-
-        If `plan` was not called since the last target, this calls it first. A motion that starts
-        now affects only the next target. `limits` hold for motions that start now; `error` (6,) is
-        the pose error at the last tick [rad, m], base axes, [angular; linear], zero along axes
-        without motion control; `speed` is the speed override, 0 to 1.
-
-        """
+        """The target at a time on the clock of the motions [s], from the present plan."""
+        # Calls `plan` first if it was not called since the last target; a motion that starts now
+        # affects only the next target. `error` (6,): pose error at the last tick, base axes,
+        # [angular; linear] [rad, m], zero along axes without motion control; `speed`: speed
+        # override, 0 to 1.
         self.jump(limits, time)
         self.plan(limits, error)
         put_target(*self.records, time, speed)
@@ -329,12 +301,8 @@ class SetPointGenerator:
             self.plan(limits)
 
     def plan(self, limits: TargetLimits, error: Array | None = None) -> None:
-        """
-        Plan the motions that start at the last target, and continue after plans that end soon.
-
-        Call this after using the target. For the parameters see `at`.
-
-        """
+        """Plan the motions that begin at the last target; continue after plans that end soon."""
+        # call this after using the target; parameters as for `at`
         plan, state = self.records
         if not state.is_open:
             return
@@ -365,13 +333,9 @@ class SetPointGenerator:
             isinstance(motion, Path)) else 0.0
 
     def predicted_target(self, time: float) -> Target:
-        """
-        The target at a time [s] after the last tick, if no more motions are commanded.
-
-        Its twist and acceleration are those at full speed, from which a motion is planned; less
-        if near pairs slow the motion down.
-
-        """
+        """The target at a time [s] after the last tick, if no more motions are commanded."""
+        # Twist and acceleration are those at full speed, from which a motion is planned; less if
+        # near pairs slow the motion.
         scheduled = [motion for start, motion in self._pending if start <= time]
         plan, state = self.records
         if not scheduled and time <= plan.until:
@@ -394,13 +358,9 @@ class SetPointGenerator:
 
     def _begin(self, motion: Motion, limits: TargetLimits, late: float = 0.0,
                now: float | None = None) -> None:
-        """
-        Start the transition to a motion; an error leaves the state unchanged.
-
-        `late` is the delay of the motion's clock [s]; `now` is the start of the transition on that
-        clock [s], by default the present time.
-
-        """
+        """Start the transition to a motion; an error leaves the state unchanged."""
+        # `late` is the delay of the motion's clock [s]; `now` the start on that clock [s], by
+        # default the present time.
         before, records = dict(vars(self)), [record.words.copy() for record in self.records]
         try:
             self._change_motion(motion, limits, late,
@@ -490,14 +450,7 @@ class SetPointGenerator:
             plan.kind, plan.twist[:], plan.since = DRIFT, base.twist, base.since
 
     def _watch(self, error: Array, limits: TargetLimits) -> None:
-        """
-        Stop the target if the arm lags by more than `leash`.
-
-        The target continues when the arm lags by less than half of `leash`, or if the motion of
-        the target leads back to the arm: an arm that cannot follow any farther would otherwise
-        never catch up.
-
-        """
+        """Stop the target if the arm lags by more than `leash`; continue below half of `leash`."""
         near, (plan, state) = 0.5 * np.array(limits.leash_pair), self.records
         if not self.waits and not plain(leaves)(error, state.twist, limits.leash_pair):
             return
@@ -507,18 +460,15 @@ class SetPointGenerator:
             self._motion, plan.until = motion, until
             state.stopped, state.waits = now, True
         elif _is_near(error, *near) or self._turns_back(error, near, limits):
-            # a path resumes where it paused
+            # also if the motion leads back to the arm: one that cannot follow any farther would
+            # never catch up otherwise; a path resumes where it paused
             self._begin(motion, limits,
                         state.now - state.stopped if isinstance(motion, Path) else 0.0)
 
     def _turns_back(self, error: Array, near: Array, limits: TargetLimits) -> bool:
-        """
-        Whether the target is at rest, and would not move away from the arm if its motion went on.
-
-        `error` (6,) is the pose error from the arm to the target. An angle and a distance below
-        `near` (2,) [rad, m] are ignored.
-
-        """
+        """Whether the target rests, and its motion would not lead away from the arm."""
+        # `error` (6,) is the pose error from the arm to the target; below `near` (2,) [rad, m] it
+        # is ignored.
         state, motion = self.records[1], self._motion
         if state.twist.any():
             return False
@@ -532,13 +482,9 @@ class SetPointGenerator:
         return not plain(leaves)(error, way, near)
 
     def _leads_on(self, motion: Motion, present: Target, now: float) -> bool:
-        """
-        Whether the time of the present path is slowed, and a path leads on in its direction.
-
-        Then the time stays slow. In another direction it starts at full rate: an arm that is held
-        may leave.
-
-        """
+        """Whether near pairs slow the present path, and a path leads on in its direction."""
+        # Then its time stays slow. In another direction it starts at full rate: an arm that is
+        # held may leave.
         state = self.records[1]
         if not (isinstance(motion, Path) and state.reason == NEAR):
             return False
@@ -602,12 +548,8 @@ class SetPointGenerator:
     def _join(self, base: PoseGoal | Path | Drift, present: Target, limits: TargetLimits,
               now: float, duration: float = 0.0, goal: Target | None = None,
               speed: Array | None = None) -> float:
-        """
-        Make base ⊕ a new offset the target; return the target's largest ratio to a limit.
-
-        The ratio is 0 if no offset is needed. See `joining_offset` for the parameters.
-
-        """
+        """Make base ⊕ a new offset the target; return the target's largest ratio to a limit."""
+        # The ratio is 0 if no offset is needed. See `joining_offset` for the parameters.
         self._settle(base, now)
         if not limits.smooth:
             return 0.0
@@ -628,12 +570,8 @@ class SetPointGenerator:
 
 @lru_cache(16)
 def _calm(limits: TargetLimits) -> float:
-    """
-    Time constant of a change of the speed override [s].
-
-    The change takes at most half of the acceleration limit, and all of the jerk limit.
-
-    """
+    """Time constant of a change of the speed override [s]."""
+    # The change takes at most half of the acceleration limit, and all of the jerk limit.
     if not limits.smooth:
         return CALM
     return float(max((2.0 / np.e * limits.speed / limits.acceleration).max(),

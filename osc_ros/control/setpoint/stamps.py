@@ -15,13 +15,8 @@ FARTHEST = 3600.0  # a stamp farther ahead is from another clock [s]
 
 
 def start_of(stamp: float, now: float, ahead: float = FARTHEST) -> float:
-    """
-    Return the time [s] at which a command with this stamp begins: `now`, or later.
-
-    A stamp of 0 means now. InputError if the stamp is older than OLDEST, or more than `ahead` [s]
-    in the future.
-
-    """
+    """Return the time [s] at which a command with this stamp begins; 0 means now."""
+    # InputError if the stamp is older than OLDEST, or more than `ahead` [s] in the future.
     early = stamp - now if stamp else 0.0
     if -OLDEST <= early <= ahead:
         return now + max(early, 0.0)

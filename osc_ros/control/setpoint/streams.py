@@ -57,33 +57,19 @@ class Following(Group, group='target'):
 
 
 class Continuation(NamedTuple):
-    """
-    Motion of the target after a pose of a stream.
+    """Motion of the target after a pose of a stream."""
 
-    Attributes
-    ----------
-    path : Path
-        From now on, C² from the state of the target.
-    hold : PoseGoal
-        The newest pose, which replaces the path at the time `missing_at` [s] if no other pose
-        comes.
-
-    """
-
-    path: Path
-    hold: PoseGoal
-    missing_at: float
+    path: Path  # from now on, C² from the state of the target
+    hold: PoseGoal  # the newest pose, which replaces the path if no other pose comes
+    missing_at: float  # time of this replacement [s]
 
 
 class Stream:
-    """
-    The newest poses of a stream, and the target's motion that follows them.
+    """The newest poses of a stream, and the target's motion that follows them."""
 
-    The course of the stream is the quadratic fitted to the poses of the last `horizon` by least
-    squares, which averages the remaining jitter of the times. With every pose the target is
-    planned anew, by a quintic from its state to the state of the course one `horizon` ahead.
-
-    """
+    # The course is the quadratic fitted by least squares to the poses of the last `horizon`, which
+    # averages the remaining jitter of the times. Each pose starts a new plan: a quintic from the
+    # state of the target to the state of the course one `horizon` ahead.
 
     def __init__(self, following: Following) -> None:
         self.following = following
@@ -98,14 +84,9 @@ class Stream:
         self._arrivals.clear()
 
     def add(self, time: float, pose: Array, is_exact: bool = False) -> bool:
-        """
-        Add a pose (4, 4) at a time [s]; return whether it belongs to a stream.
-
-        A pose does not belong to a stream if the previous pose is newer, or older by more than
-        SPARSEST. The first pose of a stream is a goal like a single pose. Unless `is_exact`, the
-        time is that of the arrival, from which the time of the pose is estimated.
-
-        """
+        """Add a pose (4, 4) at a time [s]; return whether it belongs to a stream."""
+        # Unless `is_exact`, the time is that of the arrival, from which the time of the pose is
+        # estimated. The first pose of a stream is a goal like a single pose.
         if not (self._times and 0.0 < time - self._times[-1] <= SPARSEST):
             self.clear()
         self._times.append(time)
@@ -127,19 +108,13 @@ class Stream:
 
     def continuation(self, present: Target, start: float, limits: TargetLimits,
                      speed: float = 1.0) -> Continuation:
-        """
-        Return the motion of the target from `present`, its state at the time `start` [s].
-
-        `speed` is the speed override, more than 0, at most 1: it lowers the limits, and a stream
-        within them is followed at its own speed.
-
-        If the quintic exceeds the limits of the target, it is stretched, up to twice the horizon.
-        If that is not enough, the caller's check of the path refuses it.
-
-        """
+        """Return the motion of the target from `present`, its state at the time `start` [s]."""
+        # The speed override `speed`, more than 0, at most 1, lowers the limits; a stream within
+        # them is followed at its own speed.
         following, newest = self.following, self._times[-1]
         lag = self.period if following.mode == 'follow' else 0.0
         path = self._path(present, start, lag, following.horizon, speed)
+        # beyond the limits: stretch; if that is not enough, the caller's check refuses the path
         for stretched in (1.4, 2.0):
             if excess(path, limits) <= 1.0:
                 break
@@ -175,15 +150,10 @@ class Stream:
         return composed(Target(poses[-1]), x)
 
     def _regular_times(self) -> Array:
-        """
-        Return the times (m,) of the poses [s], without the jitter of their arrival.
-
-        If the sender has a fixed period, the arrival times are a linear function of the sequence
-        number, apart from jitter, even if some poses are lost. A line is fitted to them, and gives
-        the times. If an arrival time deviates from the line by more than REGULAR periods, the
-        arrival times are returned unchanged.
-
-        """
+        """Return the times (m,) of the poses [s], without the jitter of their arrival."""
+        # If the sender has a fixed period, the arrival times are linear in the sequence number,
+        # apart from jitter, even if poses are lost. If one is more than REGULAR periods off the
+        # line, all are returned unchanged.
         times, arrivals = np.array(self._times), np.array(self._arrivals)
         if len(arrivals) < max(3, len(times)):
             return times

@@ -208,12 +208,7 @@ class Path:
 
 
 class Schedule:
-    """
-    Motions with start times; each motion replaces the previous one at its start.
-
-    `now` is the motion until the first scheduled one starts.
-
-    """
+    """Motions with start times, each until the next one starts; `now` is the first."""
 
     def __init__(self, now: PoseGoal | Path) -> None:
         self._current: PoseGoal | Path = now
@@ -233,33 +228,11 @@ class Schedule:
 
 def figure_of_eight(pose: Array, width: float, height: float, period: float, turns: float,
                     start: float, rate: float = 50.0, swing: float = 0.0) -> Path:
-    """
-    Path along a lemniscate of Gerono in the y-z plane of the base, from rest to rest.
-
-    It starts and ends at the given pose. Its phase accelerates during the first quarter period,
-    and decelerates during one more at the end.
-
-    Parameters
-    ----------
-    pose : (4, 4)
-        Crossing of the eight, in the base frame.
-    width, height : float
-        Size of the whole figure [m].
-    period, turns : float
-        Duration of one eight at full speed [s]; number of eights, a multiple of 1/2.
-    start : float
-        Time of the first knot [s].
-    rate : float
-        Knots per second [1/s].
-    swing : float
-        Amplitude of a rotation about the base's x axis, in phase with the motion along y [rad].
-
-    Raises
-    ------
-    InputError
-        Period, rate or number of turns is not positive, or turns is not a multiple of 1/2.
-
-    """
+    """Path along a lemniscate of Gerono in the y-z plane of the base, from rest to rest."""
+    # It starts and ends at its crossing, `pose` (4, 4); the speed changes during the first and the
+    # last quarter period. `width`, `height`: of the whole figure [m]; `period`: of one eight at
+    # full speed [s]; `turns`: number of eights, a multiple of 1/2; `rate`: knots per second;
+    # `swing`: amplitude of a rotation about the base's x axis, in phase with y [rad].
     if not (period > 0.0 and rate > 0.0 and turns > 0.0 and 2.0 * turns % 1.0 == 0.0):
         raise InputError(f'figure of eight: period {period} s, rate {rate} /s, {turns} turns: '
                          'must be positive numbers, and turns in halves')
@@ -283,12 +256,7 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
 
 
 def require_rigid(what: str, poses: Array) -> None:
-    """
-    Require that poses (m, 4, 4) are rotations and positions.
-
-    InputError names `what`, and the index of the first pose that is not rigid if m > 1.
-
-    """
+    """Raise InputError, which names `what` and an index, if poses (m, 4, 4) are not all rigid."""
     k = _first_not_rigid(poses)
     if k >= 0:
         index = f' {k}' if len(poses) > 1 else ''
@@ -312,19 +280,14 @@ def _phase(times: Array, duration: float, ramp: float, period: float
 
 def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | None]
                   ) -> tuple[Array, Array]:
-    """
-    Twists and accelerations (m, 6) of cubic splines through the poses; for `ends` see `Path`.
-
-    The splines are solved in parts, because scipy holds the GIL during a solve.
-
-    """
+    """Twists and accelerations (m, 6) of cubic splines through poses; for `ends` see `Path`."""
     m = len(times)
     rates = np.zeros((m, 6)), np.zeros((m, 6))
     # boundary condition: the given velocity, or zero acceleration
     conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in ends]
     for of_all, linear in zip(rates, spline_rates(times, poses[:, :3, 3], conditions)):
         of_all[:, 3:] = linear
-    for first in range(0, m, PART):
+    for first in range(0, m, PART):  # in parts, because scipy holds the GIL during a solve
         own, inner = neighbours(first, min(first + PART, m), m)
         R = poses[own, :3, :3]
         turning = RotationSpline(times[own], Rotation.from_matrix(R))

@@ -31,19 +31,11 @@ _UNITS = (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))
 
 def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
                  present: Target | None = None) -> Path:
-    """
-    Return a path of cubic splines through poses without velocities.
-
-    It begins with the twist of the target if the target is at the first pose, otherwise at rest,
-    and ends at rest. If this path exceeds the limits at its ends, the target accelerates from rest
-    after the first pose, or brakes before the last one, along the path, which then takes longer.
-    If the path exceeds the limits between its ends, all times are stretched if `limits.too_fast`
-    is 'slow'; otherwise the path exceeds the limits, and `path_within` raises for it.
-
-    `times` and `poses` are those of `Path`, which raises InputError if they do not fit; `present`
-    is the target at the first time.
-
-    """
+    """Return a path of cubic splines through poses; `times` and `poses` as for `Path`."""
+    # It begins with the twist of the target `present` if this is at the first pose, otherwise at
+    # rest, and ends at rest. Beyond limits at an end, the target accelerates or brakes along the
+    # path, which then takes longer. Beyond limits in between, all times are stretched if
+    # `too_fast` is 'slow'; otherwise `path_within` raises for the path.
     path = Path(times, poses)
     first = AT_REST
     if present is not None and present.twist.any() and _is_near(present.pose, path.poses):
@@ -77,13 +69,8 @@ def excess(path: Path, limits: TargetLimits) -> float:
 
 
 def path_within(path: Path, limits: TargetLimits) -> Path:
-    """
-    Return a path within the limits: unchanged, or slowed down if `too_fast` is 'slow'.
-
-    InputError names the point at which a position is outside the box, or at which a speed or an
-    acceleration is above its limit and `too_fast` is not 'slow'.
-
-    """
+    """Return a path within the limits: unchanged, or slowed down if `too_fast` is 'slow'."""
+    # InputError names a point outside the box, or above a limit if `too_fast` is not 'slow'.
     for axis in range(3):
         for bound, sign in ((0, 1.0), (1, -1.0)):
             found, accepted = path.extent[bound, axis], limits.box[bound, axis]
@@ -137,15 +124,11 @@ def _shift_to(time: float, path: Path) -> Path:
 
 def slowed(path: Path, duration: float, passed: Array, rate: Array, slope: Array, gap: float
            ) -> Path:
-    """
-    Return a path that slows down to rest at its end within `duration` [s], along the same way.
-
-    It begins duration / 2 before the end of the path, and so ends duration / 2 later. At
-    BRAKE_KNOTS equal steps, `passed` (m,) is the progress of the path parameter τ, as a share of
-    the duration, `rate` (m,) is τ', and `slope` (m,) [1/s] is τ''. Knots of the path less than
-    `gap` [s] before the beginning are left out.
-
-    """
+    """Return a path that slows down to rest at its end in `duration` [s], along the same way."""
+    # It begins duration / 2 before the end, and ends duration / 2 later. At BRAKE_KNOTS equal
+    # steps, `passed` (m,) is the progress of the path parameter τ, as a share of the duration,
+    # `rate` is τ', `slope` is τ'' [1/s]. Knots less than `gap` [s] before the beginning are left
+    # out.
     end = float(path.times[-1])
     begin = end - 0.5 * duration
     poses, twists, accelerations = (np.empty((BRAKE_KNOTS, *shape))
@@ -161,14 +144,9 @@ def slowed(path: Path, duration: float, passed: Array, rate: Array, slope: Array
 
 
 def _brake(path: Path, limits: TargetLimits) -> Path:
-    """
-    Return a path that ends in motion, braked to rest at its end; it takes longer.
-
-    During the braking time D the rate of the path parameter τ falls from 1 to 0 with
-    τ' = 1 - 3x² + 2x³, x from 0 to 1. τ advances by D/2, and the largest deceleration is 1.5 / D
-    times the speed.
-
-    """
+    """Return a path that ends in motion, braked to rest at its end; it takes longer."""
+    # In the braking time D the rate of the path parameter τ falls from 1 to 0: τ' = 1 - 3x² + 2x³,
+    # x from 0 to 1. τ advances by D/2, and the largest deceleration is 1.5 / D times the speed.
     end = float(path.times[-1])
     last = path.at(end).twist.reshape(2, 3)
     duration = 1.5 * float((np.linalg.norm(last, axis=1) / (
