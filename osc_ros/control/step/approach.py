@@ -13,12 +13,8 @@ from osc_ros.control.tasks.task_reference import put_references
 
 @stage
 def approach(m, d, posture, Lambda_inv):
-    """
-    Advance task references; write acceleration of the posture and joint springs.
-
-    This runs before the dynamics of the tick, so Λ⁻¹ (6 m, 6 m) is that of the last tick.
-
-    """
+    """Advance task references; write acceleration of the posture and torques of joint springs."""
+    # This runs before the dynamics of the tick, so Λ⁻¹ (6 m, 6 m) is that of the last tick.
     put_references(m, d, Lambda_inv)
     if m.is_guided:
         put_damping(m, d)

@@ -4,15 +4,12 @@
 """
 Blend of the torques of two setups while one replaces the other.
 
-A setup is a law compiled for one robot and one choice of settings, see
-`osc_ros.control.compiled_law.CompiledLaw`.
-
-All limits of a state are linear in the torques, and during a blend both setups have the limits in
-force, so a blend of torques that satisfy the limits satisfies them, too. Therefore the torques are
-blended after the limits. If the setups have different robots, each satisfies the limits according
-to its own robot, but the other one's torques cause other accelerations then: each setup counts
-those of the last tick in its bounds (`fading_acceleration`), if they drive a joint towards the
-bound.
+A setup is a law compiled for one robot and one choice of settings, see `compiled_law.CompiledLaw`.
+All limits of a state are linear in the torques, and in a blend both setups have the limits in
+force: a blend of torques within the limits is within them, too, so torques are blended after the
+limits. With different robots, the other setup's torques cause other accelerations: each setup
+counts those of the last tick in its bounds (`fading_acceleration`), if they drive a joint towards
+the bound.
 """
 
 from __future__ import annotations
@@ -61,13 +58,7 @@ def blended_driver(law, i):
 
 @stage
 def blend(law):
-    """
-    Write `tau_fading` of the law, and of the one that it replaces: the difference to the blend.
-
-    The limits of both count the accelerations by these torques, because they compare the measured
-    motion with the torques that were sent.
-
-    """
+    """Write `tau_fading` of the law and of the one that it replaces: difference to the blend."""
     d, run = law.d, law.run
     if not law.replaces:
         d.tau_fading[:] = 0.0
@@ -77,5 +68,6 @@ def blend(law):
         ours, theirs = own_torque(d, i), own_torque(old, i)
         d.tau_fading[i] = run.blend_weight * (theirs + run.tau_carried[i] - ours)
         old.tau_fading[i] = ours + d.tau_fading[i] - theirs - run.tau_carried[i]
+    # the limits compare the measured motion with the torques sent, so both count this difference
     count_fading(d, run.blends_load)
     count_fading(old, run.blends_load)

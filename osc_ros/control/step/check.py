@@ -18,13 +18,8 @@ from osc_ros.dynamics.algebra.vectors import assign
 
 @stage
 def estimate(controller, driver):
-    """
-    Estimate the external torques at the newest state; report a contact to the supervisor.
-
-    `driver` (n,) are the torques that the driver adds [N·m, N]. Return a code of
-    `osc_ros.control.model_error.contact.touched`.
-
-    """
+    """Estimate external torques at the newest state, report a contact; return a `touched` code."""
+    # `driver` (n,) are the torques that the driver adds [N·m, N].
     law, m, d = controller.law, controller.m, controller.d
     o = law.observer
     was_smoothed, o.memory = o.memory > 0.0, d.velocity_memory
@@ -53,13 +48,9 @@ def _sense_first(controller, law, d):
 
 @inlined
 def check(controller, law, m, d):
-    """
-    Check a state, find the reaction, and return which torques must be sent.
-
-    REJECTED: the state is not plausible. STOPPED: torques of a reaction that is in force or has
-    just ended. 1: those of the law, which must then be computed.
-
-    """
+    """Check a state, find the reaction, and return which torques must be sent."""
+    # REJECTED: the state is not plausible. STOPPED: torques of a reaction that is in force or has
+    # just ended. 1: those of the law, which must then be computed.
     d.touch = NOT_TOUCHED
     if not accept(m, d):
         d.has_changed = update(m, d, d.now)

@@ -32,24 +32,14 @@ from osc_ros.dynamics.trees.tree_layout import pendulum
 
 
 def entries() -> tuple[int, int]:
-    """
-    Addresses of `setup_torque` and `law_torque`.
-
-    The first call compiles these kernels and those for a controller, or loads them from the cache.
-
-    """
+    """Addresses of `setup_torque` and `law_torque`; the first call compiles or loads kernels."""
     law = example().law
     return law.setup_torque, law.law_torque
 
 
 @cache
 def example() -> Any:
-    """
-    Return a record CONTROLLER of a pendulum at rest, a robot with one joint.
-
-    The call compiles the kernels by running them once.
-
-    """
+    """Return a record CONTROLLER of a pendulum at rest; running its kernels compiles them."""
     x = np.ones(1)
     at_rest = SetPointGenerator(np.eye(4))
     law, controller = LAW.new(), CONTROLLER.new()

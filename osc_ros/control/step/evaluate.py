@@ -27,25 +27,17 @@ NEAR = 0.01  # difference of the delay that counts as none [periods]
 
 @inlined
 def period_for_gains(run):
-    """
-    Period that bounds the gains [s].
-
-    The phase lag of the loop grows with the sum of half a period, for the sample and hold, and
-    the delay. So a longer delay counts like a period that is longer by the ratio of these sums.
-
-    """
+    """Period that bounds the gains [s]; a long delay counts as a longer period."""
+    # The phase lag of the loop grows with the sum of half a period, for the sample and hold, and
+    # the delay.
     return run.mean_period * max(1.0, (0.5 + run.delay) / (0.5 + DELAY))
 
 
 @kernel
 def note_period(run, time):
-    """
-    Update period and delay with a state at a time [s]; return the period for the gains [s].
-
-    An interval of more than two mean periods counts as two of them. Another call for the same
-    state changes nothing.
-
-    """
+    """Update period and delay with a state at a time [s]; return the period for the gains [s]."""
+    # An interval counts as two mean periods at most; another call for the same state changes
+    # nothing.
     dt = time - run.tick_time
     if 0.0 < dt <= PAUSE and run.noted_time != time:
         if run.mean_period > 0.0:
@@ -81,12 +73,7 @@ def put_gravity(gravities, gravity):
 
 @inlined
 def _is_slow(law, counts_unexplained, period):
-    """
-    Return whether Python must reduce gains for this period of the states [s].
-
-    Also write `counts_unexplained` to its record.
-
-    """
+    """Write `counts_unexplained`; return whether Python must reduce gains for this period [s]."""
     m, d = law.m, law.d
     d.counts_unexplained = counts_unexplained
     return (max(period, d.gain_period) > m.longest_period
@@ -105,12 +92,8 @@ def put_axes(d, turning):
 
 @stage
 def evaluate(law):
-    """
-    Update period, targets, set-points, gravity and the weight of the blend, before the ticks.
-
-    Return whether Python must reduce gains for the period of the states.
-
-    """
+    """Update period, targets, set-points, gravity and blend weight, before the torques."""
+    # Return whether Python must reduce gains for the period of the states.
     m, d, run, time, q = law.m, law.d, law.run, law.d.time, law.d.q
     counts_unexplained = run.delay <= COUNTED_DELAY
     period = note_period(run, time)

@@ -26,23 +26,11 @@ def _observe_last(law, time, q, qd, effort, tau):
 
 @released
 def put_torques(of_law, memory, states, tau, found, first, last):
-    """
-    Write the torques of controllers `first` to `last` - 1, with estimates of external torques.
-
-    Parameters
-    ----------
-    of_law : record LAW, (…, 3) int
-        A law that computes for one controller after the other, and `Places.spans`.
-    memory : (k, …) int
-        A row for each controller, with the numbers of these places.
-    states : tuple of (k,), (k, n), (k, n), (n,)
-        Stamps [s], positions, velocities, and NaN for each joint: no effort is measured.
-    tau : (k, n), written
-    found : (2, k) int, written
-        Result of `law_torque`, and 1 if Python must plan a target before the next state.
-    first, last : int
-
-    """
+    """Write torques, and estimates of external torques, of controllers `first` to `last` - 1."""
+    # `of_law`: a record LAW that computes for one controller after the other, and `Places.spans`;
+    # `memory` (k, …): a row of these numbers for each controller; `states`: stamps (k,) [s], q and
+    # q̇ (k, n), NaN (n,) because no effort is measured. Writes `tau` (k, n) and `found` (2, k):
+    # result of `law_torque`, and 1 if Python must plan a target before the next state.
     (law, spans), (time, q, qd, unknown) = of_law, states
     m, d = law.m, law.d
     for i in range(first, last):

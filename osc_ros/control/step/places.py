@@ -24,12 +24,8 @@ NUMBER = 8  # size of a number [bytes]
 
 @inlined
 def copy_row(spans, row, is_stored):
-    """
-    Copy the numbers of a controller from its row to its arrays, or back if `is_stored`.
-
-    For `spans` see `Places`.
-
-    """
+    """Copy the numbers of a controller from its row to its arrays, or back if `is_stored`."""
+    # For `spans` see `Places`.
     for k in range(len(spans)):
         at, size = spans[k, 1], spans[k, 2]
         numbers, kept = integers_at(spans[k, 0], size), view(row, at, (size,))
@@ -45,28 +41,13 @@ def _copied(spans, row, is_stored):
 
 
 class Places:
-    """
-    Positions of arrays in a row of numbers, one array after the other.
-
-    Attributes
-    ----------
-    arrays : tuple of arrays
-    size : int
-        Length of a row.
-    spans : (k, 3) int
-        For each array its address, the index of its first number in the row, and its size.
-
-    Parameters
-    ----------
-    arrays : iterable of contiguous arrays
-        Their items have NUMBER bytes; no two of them share memory.
-
-    """
+    """Positions of arrays in a row of numbers, one array after the other."""
 
     def __init__(self, arrays: Iterable[NDArray[Any]]) -> None:
-        self.arrays = tuple(arrays)
+        self.arrays = tuple(arrays)  # contiguous, items of NUMBER bytes; no two share memory
         found = [one for one in self.arrays if one.size]
         *at, self.size = accumulate((one.size for one in found), initial=0)
+        # (k, 3) for each array its address, the index of its first number in the row, its size
         self.spans = np.array([[address_of(one), k, one.size] for one, k in zip(found, at)],
                               dtype=np.int64)
         self._sorted = sorted(self.spans.tolist())

@@ -36,12 +36,8 @@ def use_model(law, d):
 
 @inlined
 def react(law, m, d, count, before):
-    """
-    Write the torque to send, and what Python must do, after the result `count` of the law.
-
-    `before` is the time of the state before [s].
-
-    """
+    """Write the torque to send, and what Python must do, after the result `count` of the law."""
+    # `before` is the time of the state before [s].
     is_replaced = replaces_law(d)
     d.asks = WAITS if ends(d) else 0
     if count == REJECTED and not is_replaced:

@@ -45,13 +45,9 @@ def integrate(m, d, dt, posture):
 
 @inlined
 def put_forces(m, d, count):
-    """
-    Write the forces that set the tasks' velocities to those of their targets.
-
-    They change the velocities of the tasks' coordinates as if velocities were accelerations.
-    `count` is the number of the solves, see `Priorities`.
-
-    """
+    """Write the forces that set the tasks' velocities to those of their targets."""
+    # They change the velocities of the tasks' coordinates as if velocities were accelerations.
+    # `count` is the number of the solves, see `Priorities`.
     velocity, r, parts = d.reference[0], d.wanted_rates, d.link_rates
     for i in range(d.k):
         link = 6 * m.level_link[i]
@@ -76,12 +72,8 @@ def note_tick(d):
 
 @inlined
 def put_motion(m, d, dt, mobility):
-    """
-    Add the tasks' change to the reference velocity, clip it to the limits, and differentiate.
-
-    Also write the highest rate of the velocity feedback. `mobility` (6 m, 6 m) is Λ⁻¹.
-
-    """
+    """Add the tasks' change to the reference velocity, clip it to limits, and differentiate it."""
+    # Also write the highest rate of the velocity feedback. `mobility` (6 m, 6 m) is Λ⁻¹.
     velocity, acceleration = d.reference[0], d.reference[1]
     for j in range(d.n):
         velocity[j] = min(max(velocity[j] + d.reference_change[j], -d.most_speed[j]),
@@ -106,14 +98,10 @@ def put_at_rest(d: Any) -> None:
 
 
 def feedback_rates(level: Level) -> list[float]:
-    """
-    Return seven numbers for the velocity feedback of a task: one for each axis, and a rate.
-
-    The first six are 2 ζ √stiffness of a spring, or 0 without a spring: along an axis with the
-    mobility m (1 / inertia) the spring's velocity feedback has the rate 2 ζ √(stiffness · m)
-    [1/s]. The seventh number is the highest of all other rates of the task [1/s].
-
-    """
+    """Return the velocity feedback of a task: a number for each of six axes, and a rate [1/s]."""
+    # An axis: 2 ζ √stiffness of its spring, or 0; at the mobility m (1 / inertia) its feedback has
+    # the rate 2 ζ √(stiffness · m) [1/s]. The last number is the highest of all other rates of the
+    # task.
     gains = level.task.gains
     spring = (np.zeros(6) if isinstance(gains, Gains) else
               2.0 * gains.damping_ratio * np.sqrt(gains.stiffness))

@@ -85,17 +85,7 @@ def python_stage(law, stage, one, two, three):
 
 
 class PythonStages:
-    """
-    Stages of a method without a compiled step: compiled code calls its Python functions.
-
-    Attributes
-    ----------
-    address : int
-        Address of the C function that `python_stage` calls; valid as long as this object exists.
-    failure : BaseException, optional
-        Exception of the method; the stage then returned NOT_FINITE.
-
-    """
+    """Stages of a method without a compiled step: compiled code calls its Python functions."""
 
     def __init__(self, dynamics: Method) -> None:
         self._dynamics, self.failure = dynamics, None
@@ -103,9 +93,10 @@ class PythonStages:
         self._q = np.zeros(dynamics.robot.nq)
         integer = ctypes.c_int64
         self._function = ctypes.CFUNCTYPE(ctypes.c_int, *[integer] * 4)(self._call)
+        # of the C function that `python_stage` calls; valid as long as this object exists
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
-    failure: BaseException | None
+    failure: BaseException | None  # of the method, after which the stage returned NOT_FINITE
 
     def _call(self, stage: int, *addresses: int) -> int:
         try:
@@ -136,13 +127,9 @@ class PythonStages:
 
 
 def use_method(law: Any, dynamics: Method) -> PythonStages | None:
-    """
-    Let a record LAW compute with a method; compile the kernels on the first call.
-
-    Return what calls a method without a compiled step, which the record keeps; None for a method
-    with one.
-
-    """
+    """Let a record LAW compute with a method; compile the kernels on the first call."""
+    # Return the stages of a method without a compiled step, which the record keeps; otherwise
+    # None.
     _compile_all()
     of_python = None
     law.method_integers, law.method_numbers, law.method_room = NO_INTEGERS, NONE, NONE

@@ -37,15 +37,11 @@ from osc_ros.dynamics.contract.method import DONE
 
 @kernel
 def step(controller):
-    """
-    Write the torques for the sample of D to `tau` of D: within all limits, NaN if there are none.
-
-    Return the number of solves of the law, whose torques, `tau` of LAW_D, are sent. STOPPED: those
-    of a reaction are sent. REJECTED: the sample is not plausible and is not stored; there are
-    torques only if a reaction is in force. Other negative numbers: the law has no torques
-    (REFUSED, INFINITE), which is a fault; those of a reaction are sent.
-
-    """
+    """Write the torques for the sample of D to `tau` of D: within all limits, or NaN."""
+    # Return the number of solves of the law, whose torques, `tau` of LAW_D, are sent. STOPPED:
+    # those of a reaction are sent. REJECTED: the sample is not plausible and not stored; torques
+    # only if a reaction is in force. Other negative numbers (REFUSED, INFINITE): the law has no
+    # torques, a fault; those of a reaction are sent.
     law, m, d = controller.law, controller.m, controller.d
     before = d.time
     count = check(controller, law, m, d)
@@ -77,15 +73,9 @@ def add_up(d):
 
 @kernel
 def law_torque(law):
-    """
-    Write the torques of a law for the state in its record LAW_D.
-
-    They are within the limits of the law; what is added after these, friction and what the driver
-    adds, is bounded by the supervisor, in `react`.
-
-    Return the number of solves; REFUSED or INFINITE if there are no torques.
-
-    """
+    """Write the torques for the state in LAW_D; return the number of solves, or a code."""
+    # REFUSED or INFINITE: no torques. They are within the limits of the law; friction and what the
+    # driver adds come after these, bounded by the supervisor in `react`.
     d, is_slow, count = law.d, evaluate(law), 1
     if law.replaces:
         count = torque_at(law.other.setup_torque, (law.other,))
@@ -103,13 +93,8 @@ def law_torque(law):
 
 @kernel
 def setup_torque(law):
-    """
-    Write the parts of the torque for one robot and one choice of settings; rates are not limited.
-
-    The caller writes the targets and the axes for this state before. Return the number of solves,
-    or REFUSED.
-
-    """
+    """Write the parts of the torque for one robot and settings; return the number of solves."""
+    # REFUSED: no torques. The caller writes targets and axes first. Rates are not limited.
     m, d, entry, links = law.m, law.d, law.stage, links_of(law)
     approach(m, d, law.posture, links.Lambda_inv)
     if stage_at(entry, (law, OUTWARD, d.q, d.qd, d.qdd_posture)) != DONE:
@@ -127,15 +112,11 @@ def setup_torque(law):
 
 @kernel
 def watch(controller, now, longest, command):
-    """
-    Find the reaction at `now` [s] without a new state; write the torques to send to `tau` of D.
-
-    They are NaN if there are none to send. Those of a reaction are sent if the newest state is
-    not newer than `longest` [s]; before that, the next state triggers them. `longest` < 0: torques
-    are sent in any case. `command`: torques (n,) of another controller for the newest state, sent
-    if no reaction is in force; else (0,). Return whether torques must be sent.
-
-    """
+    """Find the reaction at `now` [s] without a new state; write the torques to send, or NaN."""
+    # Return whether torques must be sent. A reaction is sent if no accepted state arrived for
+    # `longest` [s]; before that, the next state triggers them. `longest` < 0: send in any case.
+    # `command`: torques (n,) of another controller for the newest state, sent if no reaction is in
+    # force; else (0,).
     law, m, d = controller.law, controller.m, controller.d
     d.has_changed = update(m, d, now)
     d.asks = WAITS if ends(d) else 0
@@ -162,12 +143,7 @@ def torque_for(law, time, q, qd, tau):
 
 @kernel
 def sense(controller):
-    """
-    Estimate the external torques after the torques were sent; return a code of `contact.touched`.
-
-    A contact is reported to the supervisor. Nothing is computed if `step` has done it.
-
-    """
+    """Estimate external torques after sending, unless `step` has; return a `touched` code."""
     if not controller.law.m.observes:
         return NOT_TOUCHED
     if controller.contact.comes_first:
