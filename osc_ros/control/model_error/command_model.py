@@ -53,30 +53,13 @@ def put_command(model, q, qd, qdd, out):
 
 
 class CommandModel:
-    """
-    A robot, and the torques that its driver adds to commands, as a record for kernels.
+    """A robot, and the torques that its driver adds to commands, as a record for kernels."""
 
-    Parameters
-    ----------
-    robot : Robot
-        All joints have one degree of freedom.
-    driver : Driver, optional
-
-    Attributes
-    ----------
-    gravities : list of (3,)
-        Gravity in the base frame, for the robot and the driver [m/s²]; write to the arrays to
-        change it.
-    record : record
-        MODEL of `osc_ros.control.data`.
-    beside : record
-        The same with other working memory, for calls from Python, which may run beside a tick.
-
-    """
+    # All joints have one degree of freedom. InputError: the driver's model has other joints.
 
     def __init__(self, robot: Robot, driver: Driver | None = None) -> None:
         self.robot, self._n = robot, robot.n
-        self.record, self.beside = MODEL.new(), MODEL.new()
+        self.record, self.beside = MODEL.new(), MODEL.new()  # beside: for calls during a tick
         code = NOTHING if driver is None else COMPENSATES.index(driver.compensates)
         if driver is not None and driver.robot.joint_names != robot.joint_names:
             raise InputError(f"the driver's model has the joints "
@@ -90,6 +73,7 @@ class CommandModel:
             one.driver_adds, one.robot_integers, one.robot_numbers = code, integers, numbers
             one.driver_integers, one.driver_numbers = driver_integers, driver_numbers
             one.robot_room, one.driver_room = room_for(integers), room_for(driver_integers)
+        # (3,) of robot and driver, base frame [m/s²]; write to the arrays to change it
         self.gravities: list[Array] = [plain(constants_in)(*part).gravity for part in parts]
         rest = np.zeros(robot.n)
         self.torque(robot.neutral, rest, rest)  # compiles it now

@@ -44,13 +44,9 @@ contact_at = CONTACT.at  # kernels take the function
 
 @kernel
 def touched(contact, o):
-    """
-    Return the index of the joint beyond its threshold; or FORCE, MOMENT, NOT_TOUCHED.
-
-    If several joints are beyond their thresholds, the index is that of the joint with the largest
-    ratio of torque to threshold. `contact` is a record CONTACT, `o` a record OBSERVER.
-
-    """
+    """Return the index of the joint beyond its threshold; or FORCE, MOMENT, NOT_TOUCHED."""
+    # Of several joints, the one with the largest ratio of torque to threshold. `contact` is a
+    # record CONTACT, `o` a record OBSERVER.
     if not contact.watches or 1.0 - o.missing < SETTLED:
         return NOT_TOUCHED
     found, worst, sizes = NOT_TOUCHED, 1.0, contact.peak_wrench
@@ -115,28 +111,17 @@ class Contact(Group, group='contact'):
 
     @classmethod
     def of(cls, robot: Robot, errors: Disturbance, is_compensated: bool) -> Contact:
-        """
-        Thresholds above the torques that the model errors `errors` can cause.
-
-        The torques include the load, unless the law compensates it (`is_compensated`).
-
-        """
+        """Thresholds above the torques of these errors, with the load unless `is_compensated`."""
         return cls(errors.sudden_torques(robot, with_load=not is_compensated))
 
 
 class ContactSense:
-    """
-    Compares the external torques of every state with thresholds, and learns thresholds.
-
-    `names` are the joints of the robot; `until` is the end of the learning, on the clock of the
-    states [s].
-
-    """
+    """Compares the external torques of the joints `names` with thresholds, and learns these."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.record = CONTACT.new(n=len(names))
         _compile()
-        self._names, self.until = names, -math.inf
+        self._names, self.until = names, -math.inf  # until: when learning ends [s]
         self._settings: object = self  # no valid settings: the first call of `use` sets them
 
     @property
@@ -155,13 +140,8 @@ class ContactSense:
 
     def use(self, settings: Contact | None, compensation: Array, comes_first: bool = False
             ) -> None:
-        """
-        Set the thresholds and the compensation (n,) [N·m, N] for the next states.
-
-        Without settings no contact is detected. `comes_first` says whether torques depend on the
-        external torques at the same state.
-
-        """
+        """Set thresholds (None: no detection) and compensation (n,) [N·m, N] from now on."""
+        # `comes_first`: whether torques depend on the external torques at the same state.
         at = self.record
         at.compensation[:], at.comes_first = compensation, comes_first
         if settings is not self._settings:
@@ -182,12 +162,8 @@ class ContactSense:
                 f'contact.torque {at.thresholds[code]:.2f}')
 
     def learned_thresholds(self, time: float, effort_limits: Array) -> Thresholds | None:
-        """
-        Return the learned thresholds once, when the learning ends; otherwise None.
-
-        `time` is the stamp of the state [s]; `effort_limits` are (n,) [N·m, N].
-
-        """
+        """Return the learned thresholds once, when the learning ends; otherwise None."""
+        # `time`: stamp of the state [s]; `effort_limits`: (n,) [N·m, N].
         if not self.learns or time < self.until:
             return None
         self.stop_learning()

@@ -112,13 +112,8 @@ def _elapsed(c, time):
 
 @inlined
 def _yielded(yields, axes, wrench, first, i):
-    """
-    Component i, base axes, of a force or moment projected on the axes that yield.
-
-    The force or moment is `wrench` from index `first` on. `yields` (6,), see `yielding_axes`, has
-    1 for the axes along which the task yields: axes of force, or axes with a stiffness.
-
-    """
+    """Component i, base axes, of a force or moment projected on the axes that yield."""
+    # The force or moment is `wrench` from index `first` on; `yields` (6,): see `yielding_axes`.
     part = 0.0
     for j in range(3):
         along = 0.0
@@ -130,15 +125,9 @@ def _yielded(yields, axes, wrench, first, i):
 
 @inlined
 def _leave_out(c, o, axes):
-    """
-    Subtract from the external torques the part that a wrench along yielding axes explains.
-
-    The wrench (6,) of the observer [N·m, N] explains the external torques. Of this wrench only the
-    components along the axes count along which the first task yields (axes of force, or axes with
-    a stiffness); their joint torques are subtracted. `axes` (3, 3) are the axes of the task in the
-    base frame.
-
-    """
+    """Subtract from the external torques the part that a wrench along yielding axes explains."""
+    # This is the observer's wrench (6,) [N·m, N], of which only the components along the axes
+    # count along which the first task yields; `axes` (3, 3): axes of the task in the base frame.
     for first in (0, 3):
         for i in range(3):
             part = _yielded(c.yields, axes, o.wrench, first, i)
@@ -149,12 +138,8 @@ def _leave_out(c, o, axes):
 
 @inlined
 def _put_friction(c, o, friction, made_up):
-    """
-    In the external torques, replace the friction of the observer's model by `friction` (n,).
-
-    This is the friction compensation of the law, behind a low-pass filter like the observer's.
-
-    """
+    """In the external torques, replace the friction of the observer's model by `friction` (n,)."""
+    # This is the friction compensation of the law, behind a low-pass filter like the observer's.
     for k in range(len(friction)):
         c.filtered[k] = low_pass(c.filtered[k], c.friction[k], made_up)
         c.friction[k] = friction[k]
@@ -181,12 +166,8 @@ def _gain(c, o, dt):
 
 @inlined
 def _stuck_share(external, law, qd, inertia):
-    """
-    Share of `stuck_rate` for a joint, with the sign of the law's torque; 0 if the joint can move.
-
-    The joint is stuck if it rests and `external` cancels at least half of the law's torque.
-
-    """
+    """Share of `stuck_rate` for a joint, with the sign of the law's torque; 0 if it can move."""
+    # The joint is stuck if it rests and `external` cancels at least half of the law's torque.
     if not (np.abs(qd) < RESTS and -external * law > 0.0
             and np.abs(external) >= 0.5 * np.abs(law)):
         return 0.0
@@ -197,12 +178,8 @@ def _stuck_share(external, law, qd, inertia):
 
 @inlined
 def _follow(c, gain, dt, falls):
-    """
-    Move the compensation towards the negative external torque, at least by `least`.
-
-    If it only `falls`, it moves no farther from 0 than it is.
-
-    """
+    """Move the compensation towards the negative external torque, at least by `least`."""
+    # If it only `falls`, it moves no farther from 0 than it is.
     for k in range(c.n):
         now, bound, most = c.torque[k], c.bound[k], dt * c.rate[k]
         wanted = min(max(-c.external[k], -bound), bound)
@@ -245,24 +222,11 @@ def _advance(c, o, dt, tau, qd, axes, hold, friction):
 
 @kernel
 def compensate(c, o, time, tau, qd, axes, hold, friction):
-    """
-    Advance the compensation to a state.
-
-    Parameters
-    ----------
-    c, o : records
-        COMPENSATION; OBSERVER, after `observer.observe`.
-    time, tau, qd
-        Time [s], torques of the law (n,) [N·m, N], and velocities (n,) [rad/s, m/s].
-    axes : (3, 3)
-        Axes of the first task's frame, in base axes.
-    hold : int
-        FOLLOWS; FALLS: the compensation must not grow, as a target waits for the arm, or the arm
-        is in contact; HELD: it must not change.
-    friction : (n,) or (0,) [N·m, N]
-        Friction compensation in `tau`, if any: it replaces the observer's friction model.
-
-    """
+    """Advance the compensation `c` to a state; `o` is an OBSERVER after `observer.observe`."""
+    # `tau`: torques of the law (n,) [N·m, N]; `axes` (3, 3): of the first task, in base axes;
+    # `hold`: FOLLOWS, FALLS (must not grow: a target waits for the arm, or contact), HELD (no
+    # change). `friction` (n,) or (0,): compensation in `tau`, which replaces the observer's
+    # friction model.
     dt = _elapsed(c, time)
     made_up = share(bandwidth_in_force(o), dt)
     for k in range(c.n):
@@ -341,12 +305,8 @@ class Disturbance(Group, group='disturbance'):
                          REVERSAL * self.friction + self.masses * weight])
 
     def sudden_torques(self, robot: Robot, with_load: bool) -> Array:
-        """
-        Torques (n,) above which a sudden external torque is a contact [N·m; N].
-
-        If `with_load`, they include the load, because no compensation removes it.
-
-        """
+        """Torques (n,) above which a sudden external torque is a contact [N·m; N]."""
+        # `with_load`: they include the load, because no compensation removes it.
         _, bound, _, threshold = self._limits(robot)
         return np.asarray(threshold + (bound / MARGIN - self.friction if with_load else 0.0))
 
@@ -361,28 +321,11 @@ def random_position(robot: Robot, rng: np.random.Generator) -> Array:
 
 
 class Compensation:
-    """
-    Torque that compensates load, wrong masses and friction.
+    """Torque that compensates load, wrong masses and friction."""
 
-    Attributes
-    ----------
-    torque : (n,) [N·m; N for prismatic]
-        The compensation in force; the array stays the same object.
-    limits : (5, n)
-        See `Disturbance.limits`.
-
-    Parameters
-    ----------
-    robot : Robot
-    settings : Disturbance, optional
-    limits : (5, n), optional
-        `settings.limits(robot)`, if already computed, because it takes as long as many ticks.
-    yields : (6,), optional
-        Result of `yielding_axes`; default: zeros.
-    knows_friction : bool
-        Whether the law compensates friction, too.
-
-    """
+    # `limits`: `settings.limits(robot)`, if already computed, because it takes as long as many
+    # ticks. `yields` (6,): of `yielding_axes`. `knows_friction`: the law compensates friction,
+    # too.
 
     def __init__(self, robot: Robot, settings: Disturbance | None = None,
                  limits: Array | None = None, yields: ArrayLike = 0.0,
@@ -393,8 +336,8 @@ class Compensation:
         c.bandwidth, c.stuck_rate, c.free_time = (
             settings.bandwidth, settings.friction / settings.rise, settings.free)
         c.limits[:] = settings.limits(robot) if limits is None else limits
-        self.limits: Array = c.limits
-        self.torque: Array = c.torque
+        self.limits: Array = c.limits  # (5, n), see `Disturbance.limits`
+        self.torque: Array = c.torque  # (n,) [N·m, N], in force; always the same array
         self.forget()
 
     @property
@@ -423,12 +366,8 @@ class Compensation:
             torque, -self.record.bound, self.record.bound)
 
     def leave_to_model(self, weight: Array) -> Array:
-        """
-        Subtract from the compensation the part that a new model computes, and return it (n,).
-
-        `weight` (n,) is the gravity torque that the new model adds.
-
-        """
+        """Subtract from the compensation the part of a new model, and return this part (n,)."""
+        # `weight` (n,): gravity torque that the new model adds.
         taken = np.where(self.torque * weight > 0.0, np.sign(weight) * np.minimum(
             np.abs(self.torque), np.abs(weight)), 0.0)
         self.torque[:] -= taken
@@ -443,10 +382,5 @@ class Compensation:
 
 
 def yielding_axes(task: Task) -> Array:
-    """
-    Mask (6,): 1 for the axes of a task's frame along which the task yields to a force, else 0.
-
-    These are the axes of force and, for a task with a `Stiffness`, the axes of motion.
-
-    """
+    """Mask (6,) of the axes along which a task yields: force; for a `Stiffness`, motion, too."""
     return task.along(*('force', 'motion') if isinstance(task.gains, Stiffness) else ('force',))

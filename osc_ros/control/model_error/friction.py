@@ -41,13 +41,9 @@ VELOCITY = 0.02  # default width of the transition from one direction to the oth
 
 
 def feedback_gain(rate: float, tick: float) -> float:
-    """
-    Gain κ of the compensation's feedback, at most FEEDBACK.
-
-    `rate` is the highest rate of the tasks' velocity feedback [1/s]; `tick` is the time between
-    two torques [s].
-
-    """
+    """Gain κ of the compensation's feedback, at most FEEDBACK."""
+    # `rate`: highest rate of the tasks' velocity feedback [1/s]; `tick`: time between two torques
+    # [s].
     loop = rate * tick
     return FEEDBACK if loop <= 0.0 else min(max(FASTEST_LOOP / loop - 1.0, 0.0), FEEDBACK)
 
@@ -57,14 +53,10 @@ gain_of = inlined(feedback_gain)  # for kernels
 
 @kernel
 def put_compensation(m, d, gain):
-    """
-    Write the torques (n,) [N·m; N] that compensate friction; the formulas are in `Friction`.
-
-    If `tau_limited` satisfies the effort limits, so does its sum with these torques. τₑ is this
-    torque minus that of the model for the reference motion, see `step.reference`. `gain` is the
-    result of `feedback_gain`.
-
-    """
+    """Write the torques (n,) [N·m; N] that compensate friction; formulas are in `Friction`."""
+    # If `tau_limited` satisfies the effort limits, so does its sum with these torques. τₑ is
+    # `tau_limited` minus the model's torque for the reference motion, see `step.reference`; `gain`
+    # is κ, of `feedback_gain`.
     torque, model, q, qd, tau = d.tau_friction, d.reference[2], d.q, d.qd, d.tau_limited
     coulomb, viscous = m.friction[0], m.friction[1]
     # one factor for all joints, because the torque of each joint accelerates the others too
@@ -158,13 +150,9 @@ class Friction(Group, group='friction'):
 
 def duration_of_change(before: Friction | None, after: Friction | None, effort: Array,
                        speed: Array) -> float:
-    """
-    Least time for a C¹ change between two frictions or None [s].
-
-    With the limits `effort` and `speed` (n,), which may be infinite, a torque changes by at most
-    CHANGE_RATE of its limit per second.
-
-    """
+    """Least time for a C¹ change between two frictions or None [s]."""
+    # A torque changes by at most CHANGE_RATE of its limit per second; the limits `effort` and
+    # `speed` (n,) may be infinite.
     none = np.zeros((2, len(effort)))
     old, new = (none if one is None else np.array([one.coulomb, one.viscous])
                 for one in (before, after))

@@ -176,15 +176,9 @@ def _advance(o, dt, tau, effort):
 
 @kernel
 def observe(o, time, q, qd, tau, effort, driver):
-    """
-    Advance the estimate to a joint state; for time, q, qd, tau and effort see `MomentumObserver`.
-
-    `o` is a record OBSERVER. `driver` has the torques (n,) that the driver adds to the commanded
-    ones [N·m, N]; (0,) without a driver.
-
-    Return DONE; WRONG_SHAPE: nothing was computed; NOT_FINITE: the state is not used.
-
-    """
+    """Advance an OBSERVER to a joint state; see `MomentumObserver.update`."""
+    # `driver`: torques that the driver adds to the commanded ones (n,) [N·m, N]; (0,) without one.
+    # Return DONE; WRONG_SHAPE: nothing was computed; NOT_FINITE: the state is not used.
     robot = constants_in(o.robot_integers, o.robot_numbers)
     b, n = len(robot.tree), len(robot.rotors)
     if (len(q) != b + 3 * (n - b) // 2 or not len(qd) == len(tau) == len(effort) == n
