@@ -52,22 +52,12 @@ def compile_kernels(robot: Robot) -> None:
 
 
 class CompiledAnswers:
-    """
-    Compiled answers to joint states.
-
-    The arguments are `RclCalls` with MORE_ENTRIES, the joint index (n,) of each entry of a
-    command, the expected time between states [s], the kernels, and a record RELAYED, of which a
-    controller uses only the stamp.
-
-    Attributes
-    ----------
-    controller : record CONTROLLER, optional
-        Compiled code computes the torques from it; None: Python computes them.
-
-    """
+    """Compiled answers to joint states."""
 
     def __init__(self, calls: RclCalls, order: NDArray[np.intp], period: float, kernels: Kernels,
                  relayed: Any) -> None:
+        # calls with MORE_ENTRIES; joint index (n,) of each entry of a command; expected time
+        # between states [s]; record RELAYED, of which a controller uses only the stamp
         compile_serve()
         self._n, self._order = len(order), np.array(order, dtype=np.int64)
         self._calls, self._relayed = calls, relayed
@@ -78,27 +68,18 @@ class CompiledAnswers:
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         between = min(WATCH_PERIOD, period)
         self._times = np.array([0.0, 2.0 * between, between, np.inf])
-        self.controller: Any = None
+        self.controller: Any = None  # record CONTROLLER; None: Python computes the torques
 
     def begin(self, controller: Any, longest: float, pauses: bool) -> None:
-        """
-        Set the record for `run`; from now on, change the records of the engine only within `held`.
-
-        If targets must be planned and `pauses` is True, `run` returns, and the next state
-        waits for the plans. If `pauses` is False, `run` continues, and `wait_for_wake`
-        returns in the thread that plans. For the other arguments see `use`.
-
-        """
+        """Set the record for `run`; from now on change the engine's records only within `held`."""
+        # `pauses`: if targets must be planned, `run` returns, and the next state waits for the
+        # plans. Otherwise `run` continues, and `wait_for_wake` returns in the thread that plans.
         self.controller, self._times[3] = controller, longest
         self._shared[LEAVE], self._shared[PAUSES] = 0, pauses
 
     def use(self, controller: Any, longest: float) -> None:
-        """
-        From the next state on, compute in compiled code, or in Python if `controller` is None.
-
-        `run` returns after a torque whose computation took more than `longest` [s].
-
-        """
+        """From the next state on compute with `controller`, compiled; None: in Python."""
+        # `run` returns after a torque whose computation took more than `longest` [s].
         is_other, self._times[3] = controller is not self.controller, longest
         self.controller = controller
         if is_other:
@@ -114,16 +95,11 @@ class CompiledAnswers:
         self._calls.post()
 
     def run(self, reading: Reading, known: Known, until: float) -> int:
-        """
-        Run `serve` until Python has work; return the reason.
-
-        If no state comes, `serve` checks for a reaction of the watchdogs at the time
-        `until` of `perf_counter` [s].
-
-        """
+        """Run `serve` until Python has work; return the reason."""
         length = len(str(max(reading.record[SEC], 0))) + NANO_DIGITS
         if length != self._calls.plan[LENGTH]:
             self._calls.prepare(length)
+        # [s] of `perf_counter`: if no state comes, `serve` checks for a reaction then
         self._times[0] = until
         with self._calls.publisher_kept():
             return int(serve(self._calls.plan, reading, known, self._order, self.controller,

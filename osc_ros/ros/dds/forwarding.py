@@ -65,13 +65,9 @@ def _labelled_time(plan):
 
 @inlined
 def puts_command(plan, order, relayed, spacing, now):
-    """
-    Check the command that was taken, and copy it to the outgoing message and to `relayed`.
-
-    Return False if Python must handle it: it is of another publisher, has another layout, or is
-    refused. `spacing` is the mean time between two states, `now` the time [s].
-
-    """
+    """Copy a valid command to the outgoing message and `relayed`, or return False."""
+    # Python must handle a command of another publisher or layout, or one that is refused.
+    # `spacing` is the mean time between two states, `now` the time [s].
     n, info = len(order), integers_at(plan[INFO], INFO_SIZE)
     for k in range(2):
         if info[GID + k] != relayed.gid[k]:

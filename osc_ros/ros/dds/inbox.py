@@ -16,39 +16,18 @@ from rclpy.qos import QoSProfile
 
 
 def hidden_node(owner: Node, name: str) -> Node:
-    """
-    Return a node '_owner_name' for a thread of the owner, without log, parameters and services.
-
-    Do not add it to an executor.
-
-    """
+    """Return a node '_owner_name' for a thread of the owner; do not add it to an executor."""
     return Node(f'_{owner.get_name()}_{name}', namespace=owner.get_namespace(),
                 context=owner.context, use_global_arguments=False, enable_rosout=False,
                 start_parameter_services=False)
 
 
 class Inbox:
-    """
-    Subscriptions to one or several topics, whose messages one thread takes.
-
-    DDS wakes this thread directly. An executor would add latency, and would need a further thread
-    for timers; here the caller waits until its next deadline.
-
-    Attributes
-    ----------
-    node, context, subscriptions, guard, waiting
-        The node, and rcl objects of rclpy; `waiting` is the wait set for the subscriptions and
-        the guard condition.
-
-    Parameters
-    ----------
-    node : Node
-        A `hidden_node`, or another node without an executor.
-    *topics : (type, str, QoSProfile)
-
-    """
+    """Subscriptions to one or several topics, whose messages one thread takes."""
 
     def __init__(self, node: Node, *topics: tuple[type, str, QoSProfile]) -> None:
+        # `node` has no executor: DDS wakes the thread directly. An executor would add latency, and
+        # need a further thread for timers; here the caller waits until its next deadline.
         self.node, self._kinds = node, [kind for kind, *_ in topics]
         self.context = node.context.handle
         self.subscriptions = [node.create_subscription(

@@ -91,22 +91,11 @@ def _undisturbed() -> Iterator[Callable[[float], None]]:
 
 
 class RclCalls:
-    """
-    Addresses by which compiled code takes the messages of an inbox, and publishes n torques.
-
-    The publisher of the commands must exist as long as this object. OSError or AttributeError is
-    raised if this process has not loaded librcl, or a function is missing in it.
-
-    Attributes
-    ----------
-    plan : (MORE + more,) int
-        See `osc_ros.ros.dds.rcl_plan`; the caller writes the entries from MORE on.
-    semaphore : (int, int)
-        Addresses of sem_post, and of the semaphore of `wait`.
-
-    """
+    """Addresses by which compiled code takes an inbox's messages, and publishes n torques."""
 
     def __init__(self, inbox: Inbox, publisher: Publisher, n: int, more: int) -> None:
+        # The publisher must exist as long as this object. OSError or AttributeError: librcl is not
+        # loaded, or lacks a function.
         self._n, self._inbox, self._publisher = n, inbox, publisher.handle
         rcl, self._utilities = _library('librcl'), _library('librcutils')
         self._system, self._mutex = _library('libc'), np.zeros(MUTEX_SIZE, dtype=np.int64)
@@ -130,7 +119,7 @@ class RclCalls:
         self._outbound, self._time = self.new_message(), np.zeros(2, dtype=np.int64)
         self._labelled: list[tuple[Message, NDArray[np.uint8]]] = []
         self._info = np.zeros(INFO_SIZE, dtype=np.int64)
-        self.plan = np.zeros(MORE + more, dtype=np.int64)
+        self.plan = np.zeros(MORE + more, dtype=np.int64)  # from MORE on: of the caller
         topics = [0] * (2 * MOST_TOPICS)
         topics[:2 * len(inbox.subscriptions):2] = [one.pointer for one in inbox.subscriptions]
         topics[1::2] = map(ctypes.addressof, self._inbound)
@@ -143,6 +132,7 @@ class RclCalls:
             inbox.guard.pointer, self._publisher.pointer, address_of(self._time),
             self._at_mutex.value, address_of(self._info), len(inbox.subscriptions), *topics,
             ctypes.addressof(self._outbound))
+        # addresses of sem_post, and of the semaphore of `wait`
         self.semaphore = *_addresses(self._system, 'sem_post'), address_of(self._semaphore)
         self.prepare(10 + NANO_DIGITS)
 
@@ -166,13 +156,9 @@ class RclCalls:
         self.plan[LENGTH:VALUES + 1] = length, address_of(self._out) + label, values
 
     def fill_message(self, message: Message, length: int) -> tuple[NDArray[np.uint8], int, int]:
-        """
-        Let a message point to a new command of zeros, whose label has `length` characters.
-
-        Returns three values: the memory of the command, which the caller must keep; the
-        index of the label in this memory; and the address of the torques.
-
-        """
+        """Let a message point to a new command of zeros, whose label has `length` characters."""
+        # Returns the memory, which the caller must keep; index of the label in it; address of the
+        # torques.
         data, label_at, values_at = empty_command(self._n, length)
         start = -values_at % NUMBER  # numbers lie at multiples of their size
         out = np.zeros(start + len(data), dtype=np.uint8)
@@ -182,12 +168,8 @@ class RclCalls:
         return out, start + label_at, address_of(out) + start + values_at
 
     def labelled_command(self, label: str) -> tuple[int, int]:
-        """
-        Return the address of a new command with this label, and the address of its torques.
-
-        Both addresses are valid as long as this object exists.
-
-        """
+        """Return the addresses of a new command with this label, and of its torques."""
+        # Both are valid as long as this object exists.
         message = self.new_message()
         out, at, values = self.fill_message(message, len(label))
         out[at:at + len(label)] = list(label.encode())
@@ -222,15 +204,9 @@ class RclCalls:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """
-        Return a context in which compiled code handles no message; a message that comes waits.
-
-        Within this context the thread must keep the GIL: if another thread took the GIL
-        and held it for long, the message would wait for that time, too. Therefore the
-        mutex is locked without releasing the GIL (PyDLL), and no other thread requests the
-        GIL for up to UNDISTURBED. Make no calls within this context that release the GIL.
-
-        """
+        """Return a context in which compiled code handles no message; new messages wait."""
+        # The thread must keep the GIL, or the message would wait for other threads, too: PyDLL
+        # locks the mutex without releasing the GIL. Call nothing in this context that releases it.
         sleep(0.0)  # let other threads have the GIL; their switch interval starts again here
         with _undisturbed() as wait:
             while self._locking.pthread_mutex_trylock(self._at_mutex):

@@ -60,48 +60,25 @@ COMMAND_TOPIC = 'osc_controller/commands'
 
 
 class RelayEngine(Cycle):
-    """
-    Sends the torques of another controller, or stops the arm if they are missing or refused.
-
-    It sends nothing before the first good command after a good joint state. From then on it always
-    sends commands, because the hardware would keep applying the last torque.
-
-    Attributes
-    ----------
-    check : CommandCheck
-    has_command : bool
-        Whether a good command has come since the last `forget`.
-    describe : callable
-        Returns the state as a text, and whether the reaction in force is for a fault.
-    forwarded, reaction_count, refused : int
-        Number of forwarded commands, of torques of reactions, and of refused commands.
-    refusal : str
-        Reason of the last refusal.
-
-    Parameters
-    ----------
-    robot : Robot
-    model : CommandModel
-    supervision : Supervision
-        Its first watchdogs are those of the commands.
-    period : float
-    check : CommandCheck
-    send, post : callable
-        See `Engine`; 'change' has `describe`'s results as its last arguments.
-
-    """
+    """Sends the torques of another controller, or stops the arm if they are missing or refused."""
 
     kernels, fault = OF_RELAY, NONSENSE
 
     def __init__(self, robot: Robot, model: CommandModel, supervision: Supervision, period: float,
                  check: CommandCheck, send: Callable[[Array, Stamp | None], None],
                  post: Callable[..., None]) -> None:
+        # The first watchdogs of `supervision` are those of the commands. The event 'change' has
+        # the results of `describe` as its last arguments. For the other arguments see `Engine`.
         super().__init__(robot, model, supervision, period, send, post)
         self._record = relay_record(model, self.guard.m, self.guard.d)
+        # Nothing is sent before the first good command after a good joint state. From then on a
+        # command is always sent, because the hardware would keep applying the last torque.
         self.check, self.has_command = check, False
+        # state as a text; whether the reaction in force is for a fault
         self.describe: Callable[[], tuple[str, bool]] = lambda: ('', True)
+        # number of forwarded commands, of torques of reactions, and of refused commands
         self.forwarded = self.reaction_count = self.refused = 0
-        self.refusal = ''
+        self.refusal = ''  # reason of the last one
         self._sent_last: Array | None = None  # torques from which the first command continues
 
     @property
@@ -139,18 +116,12 @@ class RelayEngine(Cycle):
             self.guard.stop()
 
     def release(self) -> bool:
-        """
-        Release latched causes; return whether no reaction remains.
-
-        If the supervisor has given up control of the arm, nothing is sent before a new joint state
-        and command.
-
-        """
+        """Release latched causes; return whether no reaction remains."""
         if not self.has_command:
             return False
         gave_up = bool(self.guard.runaway)
         self.guard.release()
-        if gave_up:
+        if gave_up:  # send nothing before a new joint state and command
             self.mode, self.has_command = IDLE, False
             self._sent_last, self.q = self.guard.answer_torque, np.zeros(0)
             self.check.forget()
@@ -194,24 +165,13 @@ class RelayEngine(Cycle):
 
 
 class RelayLoop(Loop):
-    """
-    Connects a `RelayEngine` to the topics of joint states, and of commands in and out.
-
-    Compiled code passes on plain states and the commands of the chosen publisher; Python handles
-    all other messages.
-
-    Attributes
-    ----------
-    source : Source
-        Choice of the publisher whose commands are forwarded.
-
-    Parameters are those of `Loop` and `RelayEngine`.
-
-    """
+    """Connects a `RelayEngine` to the topics of joint states, and of commands in and out."""
 
     def __init__(self, owner: Any, robot: Robot, model: CommandModel, supervision: Supervision,
                  check: CommandCheck, output: commands.CommandOutput, velocity: str,
                  states_from: Any, handlers: Any) -> None:
+        # Compiled code passes on plain states and commands of the chosen publisher. Python handles
+        # all other messages.
         self.source, self._label, self._check = Source(check.record), '', check
         self.topic = str(owner.resolve_topic_name(COMMAND_TOPIC))
         engine = partial(RelayEngine, robot, model, supervision, supervision.period, check)
@@ -308,12 +268,7 @@ class RelayLoop(Loop):
         return True
 
     def _begin_silence(self, was_stopping: bool) -> None:
-        """
-        Begin the reaction to silence, because the publisher has sent its last command.
-
-        From now on another publisher may be chosen.
-
-        """
+        """Begin the reaction to silence after the last command; another publisher may follow."""
         guard, timeout = self.engine.guard, self._timeout(SILENCE)
         # set the last command to a time-out before the reaction began, so that SILENCE begins now
         guard.reset_timeout(SILENCE, guard.began - guard.clock() - timeout)

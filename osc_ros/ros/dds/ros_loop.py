@@ -56,7 +56,7 @@ R = TypeVar('R')
 # listener [s]. With a longer period, a burst of commands would occupy the subscriber for longer.
 POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
 # With a simulated clock, or a `state_timeout` of at least this time, the loop answers the next
-# state only after the targets are planned [s].
+# state only after the targets are planned, so that the motion is the same in each run [s].
 LOCKSTEP_TIMEOUT = 5.0
 MOST_POSTED = 1000  # largest number of events in the queue
 ATTEMPTS = 20  # number of attempts to read without a state in between
@@ -65,48 +65,19 @@ NOT_COMPILED = -1  # instead of a reason of `CompiledAnswers.run`: Python answer
 
 
 class Loop:
-    """
-    Connection of an engine to the topic of joint states and the topic of commands.
+    """Connection of an engine to the topics of joint states and of commands, in its own thread."""
 
-    The loop answers each joint state: it computes the torques and publishes them. It waits for
-    messages in its own thread, so that work of other threads does not delay a command. Other
-    threads do slow work first, and then use the engine for some microseconds by `request`. A
-    further thread plans the motions of the targets. Only in a simulation does the next state wait
-    for the plan, so that the motion is the same in each run: see LOCKSTEP_TIMEOUT.
-
-    Attributes
-    ----------
-    engine : Cycle
-    joints : tuple of n str
-        Names of the joints in the order of a command.
-    publishers : StatePublishers
-        Use it only under the lock, as the methods of this class do.
-
-    Parameters
-    ----------
-    owner : Node
-        The loop uses its name, context and clock; its executor calls the handlers.
-    new_engine : callable
-        Returns an engine, such as `Engine`, for the last two arguments of its constructor.
-    robot : Robot
-    output : CommandOutput
-    period : float
-        Expected time between states [s].
-    velocity, states_from : str, iterable of str
-        Source of the velocities, see `StateInput`; nodes whose joint states are used, see
-        `StatePublishers`.
-    handlers : mapping of str to callable
-        Callback for each event of the engine; called in the owner's thread, within POST_PERIOD.
-    *topics : (type, str, QoSProfile)
-        A further topic, whose messages `_take_others` takes.
-
-    """
+    # Work of other threads does not delay a command: they do slow work first, and then use the
+    # engine for some microseconds by `request`. A further thread plans the motions of the targets.
 
     def __init__(self, owner: Node, new_engine: Callable[..., Any], robot: Robot,
                  output: commands.CommandOutput, period: float, velocity: str,
                  states_from: Iterable[str], handlers: Mapping[str, Callable[..., None]],
                  *topics: tuple[type, str, QoSProfile]) -> None:
-        self._period = period
+        # The executor of `owner` calls the handlers of events, within POST_PERIOD. `new_engine`
+        # gets the last two arguments of `Engine`. For `velocity` and `states_from` see
+        # `StateInput` and `StatePublishers`. `_take_others` takes the messages of further topics.
+        self._period = period  # expected time between states [s]
         # A queue, because another thread must not call the owner's executor. Its length is
         # bounded, because the owner's thread may be blocked.
         self._posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
@@ -114,7 +85,7 @@ class Loop:
         self._owner, self._output = owner, output
         self._reader = StateInput(robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
-        self.publishers = StatePublishers(owner, robot.joint_names, states_from)
+        self.publishers = StatePublishers(owner, robot.joint_names, states_from)  # under the lock
         guard, topic = self.engine.guard, self.publishers.topic
         guard.states = f'joint states on {topic}'
         guard.silence_reason = lambda: (
@@ -122,7 +93,7 @@ class Loop:
             or f'is the driver running? ros2 topic hz {topic}')
         self._lock, self._handlers = RLock(), handlers
         self._depth = 0  # number of `_parked` contexts that this thread is in
-        self.joints = tuple(robot.joint_names[i] for i in output.order)
+        self.joints = tuple(robot.joint_names[i] for i in output.order)  # order of a command
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
         self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
         self._aged = 0  # number of states whose age may be measured
@@ -199,13 +170,9 @@ class Loop:
 
     @property
     def listener(self) -> Callable[[Stamp | None, float, Array], None] | None:
-        """
-        Callback for each command, in the owner's thread within LISTEN_PERIOD; None: no calls.
-
-        Its arguments are the stamp of the state from which the command was computed, or None; the
-        time [s] on the same clock; and the command (n,).
-
-        """
+        """Callback for each command, in the owner's thread within LISTEN_PERIOD, or None."""
+        # Arguments: stamp of the state that the command answers, or None; time [s] on the same
+        # clock; command (n,).
         return self._listener
 
     @listener.setter
@@ -221,14 +188,9 @@ class Loop:
             return what(self.engine, *arguments)
 
     def read(self, what: Callable[..., R], *arguments: Any) -> R:
-        """
-        Call `what(engine, *arguments)`, which only reads; return its result, or raise.
-
-        The loop continues to answer states. If it has answered a state during the call,
-        the result may be inconsistent, and the call is repeated. After ATTEMPTS calls,
-        `request` makes the call.
-
-        """
+        """Call `what(engine, *arguments)`, which only reads; return its result, or raise."""
+        # The loop continues. If it answered a state during the call, the result may be
+        # inconsistent, and the call is repeated; after ATTEMPTS calls, `request` makes it.
         if (compiled := self._compiled) is not None:
             self._process_answers_meanwhile(compiled)
             for _ in range(ATTEMPTS):
@@ -274,24 +236,15 @@ class Loop:
         compiled.use(self._controller(), self.engine.guard.settings.deadline)
 
     def _controller(self) -> Any:
-        """
-        Return the record with which compiled code computes the next torques.
-
-        None while the engine is idle, or before a joint state with all joints has come; Python
-        then handles the states.
-
-        """
+        """Return the record with which compiled code computes the next torques."""
+        # None while the engine is idle, or before a state with all joints: Python handles the
+        # states.
         return (self.engine.controller() if self._reader.reader.knows_names
                 and self.publishers.is_single else None)
 
     def activate(self, missing: Array | None = None) -> None:
-        """
-        Hold the pose of the newest state, see `Engine.activate`.
-
-        From now on the states of each joint are of one publisher only. For the errors see also
-        `StatePublishers.choice`.
-
-        """
+        """Hold the pose of the newest state (`Engine.activate`); fix each joint's publisher."""
+        # For the errors see also `StatePublishers.choice`.
         self.publishers.resolve()
         with self._parked():
             chosen = self.publishers.choice(perf_counter())
@@ -314,12 +267,8 @@ class Loop:
             self.publishers.choice(perf_counter())
 
     def publisher_names(self, wanted: Iterable[str]) -> tuple[str, str, int]:
-        """
-        Return publishers whose states are used and ignored, and the number of ignored states.
-
-        `wanted` is the value of `state_publishers.FROM`.
-
-        """
+        """Return publishers of used and of ignored states, and the number of ignored states."""
+        # `wanted` is the value of the parameter `state_publishers.FROM`.
         self.publishers.resolve()
         with self._lock:
             self.publishers.wanted = tuple(wanted)
@@ -327,12 +276,8 @@ class Loop:
                     int(self.publishers.known.ignored[0]))
 
     def replace_ended_publishers(self) -> str:
-        """
-        Use other publishers of states if the present ones have ended; return their names.
-
-        Returns '' if nothing changes. For errors see `StatePublishers.choice`.
-
-        """
+        """Replace publishers of states that have ended; return the new names, or ''."""
+        # For errors see `StatePublishers.choice`.
         self.publishers.resolve()
         with self._parked():
             return self.publishers.replace_ended(
@@ -437,13 +382,7 @@ class Loop:
         """Handle messages of further topics, for the reason `why` for which Python has work."""
 
     def _serve(self, until: float) -> int:
-        """
-        Answer states in compiled code until Python has work; return the reason.
-
-        For the reasons see `CompiledAnswers.run`. If no state comes, Python must check for a
-        reaction at the time `until` [s].
-
-        """
+        """Answer states in compiled code until Python has work; see `CompiledAnswers.run`."""
         if (compiled := self._compiled) is None:
             return NOT_COMPILED
         with self._lock:
@@ -556,13 +495,7 @@ class Loop:
             self.engine.counts.ages.add(wall_time() - since - time)
 
     def _publish(self, tau: Array, stamp: Stamp | None) -> None:
-        """
-        Publish torques (n,), base first.
-
-        `stamp` is the stamp of the joint state that they answer; None if they answer no
-        state.
-
-        """
+        """Publish torques (n,), base first; `stamp` is that of the state they answer, or None."""
         label = (messages.stamp_label(stamp) if stamp is not None else
                  commands.LAST_LABEL if self.engine.is_last else commands.HOLD_LABEL)
         self._output.publish(tau, label)

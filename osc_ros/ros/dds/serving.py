@@ -124,12 +124,7 @@ def _answer(plan, reading, order, controller, relayed, shared, at):
 
 @inlined
 def _watch(plan, order, controller, relayed, at):
-    """
-    Without a new state: check for a reaction of the watchdogs, and publish its torques if needed.
-
-    Returns the reason to leave `serve`, or GO_ON.
-
-    """
+    """Without a new state, publish the torques of a due reaction; return the reason, or GO_ON."""
     has_failed = False
     at.now = clock(plan)
     if put_watch(plan[WATCH], controller, at, WATCH_PERIOD, view(at.tau, 0, (0,))):
@@ -162,33 +157,10 @@ def _forward(plan, order, controller, relayed, at, arrived):
 
 @released
 def serve(plan, reading, known, order, controller, relayed, ring, shared, times):
-    """
-    Answer joint states until Python has work; return the reason.
-
-    If there is a second topic, its messages are commands of another controller, which are
-    forwarded; of the states, only those are answered that come during a reaction.
-
-    Parameters
-    ----------
-    plan : (END,) int
-        See STEP and `osc_ros.ros.dds.rcl_plan`.
-    reading : Reading
-    known : Known
-    order : (n,) int
-        For each entry of a command, the index of its joint.
-    controller : record CONTROLLER
-    relayed : record RELAYED
-        Commands of the other controller.
-    ring : (ROWS, …)
-        Words of records ANSWER.
-    shared : (7,) int
-        See COUNTERS.
-    times : (4,)
-        For checks for a reaction if no state comes: time of the first check, time from a state to
-        the next check, and period of further checks. Last entry: `serve` returns if it took
-        longer than this to compute a torque [s].
-
-    """
+    """Answer joint states until Python has work; return the reason."""
+    # Commands of a second topic are forwarded; then only states during a reaction are answered.
+    # times (4,) [s]: first check for a reaction if no state comes; from a state to the next check;
+    # between further checks; longest computation of a torque, after which it returns.
     until = times[0]
     while True:
         if shared[LEAVE] > 0:

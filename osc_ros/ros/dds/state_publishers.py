@@ -29,18 +29,12 @@ IGNORED, USED, UNKNOWN = 0, 1, -1
 
 
 class Known(NamedTuple):
-    """
-    The known publishers, for compiled code.
+    """The known publishers, for compiled code."""
 
-    GIDs (MOST, 2), times of their last messages (MOST,) [s], IGNORED or USED (MOST,), and the
-    number of ignored messages (1,).
-
-    """
-
-    gid: Integers
-    heard: NDArray[np.float64]
-    used: Integers
-    ignored: Integers
+    gid: Integers  # (MOST, 2)
+    heard: NDArray[np.float64]  # (MOST,) times of their last messages [s]
+    used: Integers  # (MOST,) IGNORED or USED
+    ignored: Integers  # (1,) number of ignored messages
 
     @classmethod
     def empty(cls) -> Known:
@@ -63,24 +57,11 @@ def source_of(plan, known, now):
 
 
 class StatePublishers:
-    """
-    Publishers of the joint states of n joints.
-
-    Before `fix`, the states of all wanted publishers are used. From then on each joint has one
-    publisher, and all other states are ignored.
-
-    Attributes
-    ----------
-    known : Known
-    wanted : tuple of str
-        Value of the parameter FROM.
-    everybody : dict of str to str
-        Node names of the publishers by GID, from the last `resolve`.
-
-    """
+    """Publishers of the joint states of n joints: all wanted ones; after `fix`, one per joint."""
 
     def __init__(self, node: Node, joints: Sequence[str], wanted: Iterable[str]) -> None:
         self.topic = node.resolve_topic_name('joint_states')
+        # node names by GID, from the last `resolve`; value of the parameter FROM
         self.known, self.everybody, self.wanted = Known.empty(), dict[str, str](), tuple(wanted)
         self._node, self._joints = node, tuple(joints)
         self._sent = np.zeros((MOST, len(self._joints)), dtype=bool)  # the joints that each sends
@@ -131,15 +112,7 @@ class StatePublishers:
         return bool(self.known.used[row])
 
     def choice(self, now: float) -> Integers:
-        """
-        Return the row (n,) of each joint's publisher; the present ones if they are fixed.
-
-        Raises
-        ------
-        InputError
-            Several publishers send the same joint, or none sends it.
-
-        """
+        """Return the row (n,) of each joint's publisher; InputError if it has several or none."""
         return self._new_choice(now, True) if self._owners is None else self._owners
 
     def _new_choice(self, now: float, takes_last: bool) -> Integers:
@@ -177,12 +150,8 @@ class StatePublishers:
         self._owners = None
 
     def replace_ended(self, now: float, timeout: float) -> str:
-        """
-        Choose again if a chosen publisher has ended, or has been silent for `timeout` [s].
-
-        Returns the names of the new publishers; '' if nothing changes. For errors see `choice`.
-
-        """
+        """Choose again if one ended or was silent for `timeout` [s]; return new names, or ''."""
+        # For errors see `choice`.
         if self._owners is None or not any(self._has_ended(row, now, timeout)
                                            for row in set(self._owners.tolist())):
             return ''
