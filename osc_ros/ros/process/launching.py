@@ -35,12 +35,7 @@ END_TEXT = (
 
 
 def profile_path(profile: str, environment: Mapping[str, str] = os.environ) -> str:
-    """
-    Return the path of the Fast DDS profile for the launch argument `profile`; '' for no profile.
-
-    FileNotFoundError is raised if it is neither the name of a profile nor the path of a file.
-
-    """
+    """Return the path of the Fast DDS profile, '' for none; FileNotFoundError if it is missing."""
     if profile == AUTO:
         profile = NONE if _has_chosen(environment) else 'loopback'
     if profile == NONE:
@@ -68,14 +63,8 @@ def node_environment(path: str, ends_with_launch: bool) -> dict[str, str]:
 
 
 def note_failure(event: Any, context: Any) -> None:
-    """
-    Make launch end with status 1 if a process has failed; for `on_exit` of an action.
-
-    Without this function, launch ends with status 0. Launch ends with status 1 after an error
-    in its event loop, so this function reports an error there. The arguments are a
-    ProcessExited and a LaunchContext.
-
-    """
+    """Make launch end with status 1, not 0, if a process (ProcessExited) failed; for `on_exit`."""
+    # launch ends with status 1 after an error in its event loop, so report one there
     if event.returncode and not context.is_shutdown:
         context.asyncio_loop.call_exception_handler({
             'message': f'{event.process_name} ended with status {event.returncode}'})

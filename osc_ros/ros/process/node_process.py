@@ -30,14 +30,11 @@ except ImportError:
 
 
 class Stoppable(Protocol):
-    """
-    A node whose method `stop` ends its work while the node can still publish.
+    """A node whose method `stop` ends its work while the node can still publish."""
 
-    If the node also has a method `ready_to_stop`, `run` first calls this method until it returns
-    True or STOP_TIME has passed. If a callback blocks the thread that spins the node, another
-    thread calls `ready_to_stop`, and then ends the process without a call of `stop`.
-
-    """
+    # `run` first calls `ready_to_stop`, if there is one, until it is True or for STOP_TIME. If a
+    # callback blocks the spinning thread, another thread calls it, and then ends the process
+    # without `stop`.
 
     def stop(self) -> None:
         """End the node's work while it can still publish."""
@@ -57,26 +54,11 @@ def run_and_exit(make: Callable[[], Stoppable], arguments: list[str] | None = No
 
 def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
         executor_of: Callable[[], Executor] = EventsExecutor) -> None:
-    """
-    Spin a node until SIGINT or SIGTERM, then let it stop while it can still publish.
-
-    The signal handlers of rclpy are not used: they would shut the context down before the node
-    could publish. After the signal the process ends in bounded time (see `Ending`). Before the
-    node exists, there is no arm to stop, and a signal ends the process at once, with status 0.
-    SystemExit is raised if ROS or the node cannot be started.
-
-    Parameters
-    ----------
-    make : callable
-        Returns the node.
-    arguments : list of str, optional
-        Default: the arguments of the command line.
-    executor_of : callable
-        Returns the executor.
-
-    """
+    """Spin a node until SIGINT or SIGTERM, then let it stop while it can still publish."""
+    # After the signal the process ends in bounded time (see `Ending`); before there is a node, at
+    # once, with status 0. SystemExit is raised if ROS or the node cannot be started.
     end_quietly(0)
-    try:
+    try:  # signal handlers of rclpy would shut the context down before the node can publish
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # such as an RCLError about a parameter file
         raise SystemExit(f'cannot start: {parameter_file_error(error)}') from None

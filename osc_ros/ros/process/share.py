@@ -12,21 +12,15 @@ from osc_ros.errors import InputError
 
 
 def share_directory() -> Path:
-    """
-    Return the folder with config/ and launch/; InputError if it is not found.
-
-    It is looked up in the ament index, then under the prefix of Python (pip), then in the
-    checkout.
-
-    """
+    """Return the folder with config/ and launch/; InputError if it is not found."""
     candidates = []
     try:
         from ament_index_python.packages import get_package_share_directory
         candidates.append(Path(get_package_share_directory('osc_ros')))
     except (ImportError, LookupError, OSError, ValueError):
         pass  # ROS is not installed, or its index does not contain this package
-    candidates.append(Path(sys.prefix) / 'share' / 'osc_ros')
-    candidates.append(Path(__file__).parents[3])
+    candidates.append(Path(sys.prefix) / 'share' / 'osc_ros')  # pip
+    candidates.append(Path(__file__).parents[3])  # checkout
     for candidate in candidates:
         if (candidate / 'config' / 'fastdds.xml').is_file():
             return candidate
