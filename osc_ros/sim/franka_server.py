@@ -40,24 +40,16 @@ class ServerError(RuntimeError):
 
 
 def python() -> Path:
-    """
-    Return the path of the Python with franka-sim.
-
-    It is the value of the environment variable VARIABLE, by default the Python in FOLDER.
-
-    """
+    """Path of the Python with franka-sim: the value of VARIABLE, by default the one in FOLDER."""
     return Path(os.environ.get(VARIABLE, Path(FOLDER, 'bin', 'python'))).absolute()
 
 
 class FrankaServer:
-    """
-    A server in its own process; use it in a `with` statement.
+    """A server in its own process; use it in a `with` statement."""
 
-    `address` is the address to connect to. `urdf` describes an FR3, `log` receives the server's
-    output, and `q` (7,) has the start positions [rad]. On entry, ServerError is raised if
-    franka-sim is not installed, or did not start.
-
-    """
+    # `address`: to connect to; `urdf`: of an FR3; `log`: receives the output of the server; `q`
+    # (7,): start positions [rad]. On entry, ServerError if franka-sim is not installed, or did not
+    # start.
 
     def __init__(self, urdf: Path, log: Path, q: Sequence[float] = READY) -> None:
         pid = os.getpid()
@@ -110,13 +102,9 @@ class FrankaServer:
 
 
 def _model(urdf: Path, folder: Path) -> Path:
-    """
-    Write the arm as MJCF, without meshes and with fixed fingers; return the path.
-
-    franka-sim detects collisions between geometries with certain names. These are two spheres, on
-    the first and on the last link, that touch before the real links would.
-
-    """
+    """Write the arm as MJCF, without meshes and with fixed fingers; return the path."""
+    # franka-sim detects collisions between geometries with certain names: here two spheres, on the
+    # first and on the last link, that touch before the real links would.
     import mujoco
 
     text = re.sub(r'<(visual|collision)\b[^>]*?(/>|>.*?</\1>)', '', urdf.read_text(),
@@ -158,15 +146,11 @@ def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
 
 
 def step_with_states(server: Any) -> None:
-    """
-    Couple the physics to the arm's clock: one physics step for each state that the server sends.
-
-    franka-sim steps its physics in a separate thread by the wall clock, but counts one period of
-    the arm's clock for each sent state. On a busy computer it sends only 930 to 960 states per
-    second, so the arm seems to move 4 to 7 % faster than its clock. In addition, both threads wait
-    for each other's Python code.
-
-    """
+    """Couple the physics to the arm's clock: one physics step for each state that is sent."""
+    # franka-sim steps its physics in a separate thread by the wall clock, but counts one period of
+    # the arm's clock for each sent state: on a busy computer, which sends only 930 to 960 states
+    # per second, the arm seems to move 4 to 7 % faster than its clock. In addition, both threads
+    # wait for each other's Python code.
     from franka_sim.robot_state import RobotState  # each connection creates one
 
     simulation, advance, one = server.physics_sim, RobotState.update, threading.Lock()

@@ -35,25 +35,14 @@ ACTUATOR = 'hand'  # name of tendon and actuator
 
 @dataclass(frozen=True, eq=False)
 class Finger:
-    """
-    One finger of a URDF.
-
-    Attributes
-    ----------
-    joint, link : str
-    origin, axis : (3,)
-        Position of the closed finger in its parent link [m]; direction of opening there.
-    stroke : float [m]
-    boxes : list of ((3,), (4,), (3,))
-        Contact boxes in the finger link: position [m], quaternion w x y z, half sizes [m].
-
-    """
+    """One finger of a URDF."""
 
     joint: str
     link: str
-    origin: Array
-    axis: Array
-    stroke: float
+    origin: Array  # (3,) position of the closed finger in its parent link [m]
+    axis: Array  # (3,) direction of opening there
+    stroke: float  # [m]
+    # contact boxes in the link: position (3,) [m], quaternion w x y z, half sizes (3,) [m]
     boxes: list[tuple[Array, Array, Array]]
 
 
@@ -183,12 +172,8 @@ class Hand:
 
 
 def hand_of(urdf_text: str, joints: tuple[str, ...]) -> Hand | None:
-    """
-    Return the hand with two finger joints; None if `joints` is empty.
-
-    Raises InputError if the number of joints is wrong, and the errors of `Hand`.
-
-    """
+    """Return the hand with two finger joints; None if `joints` is empty."""
+    # InputError if the number of joints is wrong, and the errors of `Hand`
     if not joints:
         return None
     if len(joints) != 2:

@@ -24,29 +24,13 @@ PALE = (0.76, 0.6, 0.42, 1.0)  # its colour
 
 
 class Solid(NamedTuple):
-    """
-    One object.
+    """One object."""
 
-    Attributes
-    ----------
-    name : str
-        'table', 'wall', 'ball', 'cube' or 'plane'.
-    is_round : bool
-        True: sphere; False: box.
-    size : (3,)
-        Lengths of the edges, or the diameter three times [m].
-    pose : (4, 4)
-        Pose of the centre in the base frame.
-    color : tuple of 4 float
-        Red, green, blue, opacity, 0 to 1.
-
-    """
-
-    name: str
-    is_round: bool
-    size: Array
-    pose: Array
-    color: tuple[float, ...]
+    name: str  # 'table', 'wall', 'ball', 'cube' or 'plane'
+    is_round: bool  # True: sphere; False: box
+    size: Array  # (3,) lengths of the edges, or the diameter three times [m]
+    pose: Array  # (4, 4) of the centre in the base frame
+    color: tuple[float, ...]  # red, green, blue, opacity, 0 to 1
 
 
 def solids(plant: Plant) -> list[Solid]:

@@ -458,12 +458,8 @@ class Plant:
 
 
 def steps_per_period(values: Mapping[str, Any], timestep: str, rate: str) -> int:
-    """
-    Return the number of physics steps in a period, from the values of 'timestep' and 'rate'.
-
-    Raises InputError, with these names of the two, if it is not a whole number of steps.
-
-    """
+    """Return the number of physics steps in a period, from 'timestep' and 'rate' of `values`."""
+    # InputError, with the two given names, if it is not a whole number
     steps = 1.0 / float(values['rate'] * values['timestep'])
     if abs(steps - round(steps)) > 1e-6 * steps or round(steps) < 1:
         raise InputError(f"{timestep} is {values['timestep']} s and {rate} {values['rate']} Hz: "

@@ -35,14 +35,10 @@ class JointNoise:
 
 def wrench_beyond(model: mujoco.MjModel, data: mujoco.MjData, at: int,
                   pushed: Mapping[int, Array]) -> Array:
-    """
-    Return the wrench (6,), [moment; force], that a sensor in body `at` measures, in its frame.
-
-    It is the wrench by the arm on its environment at the body's origin [N·m, N], from contacts and
-    pushes on the body and on bodies that it carries, in the last physics step. `pushed` has force
-    and moment (2, 3) about a body's origin, in the axes of MuJoCo's world.
-
-    """
+    """Wrench (6,), [moment; force], that a sensor in body `at` measures, in its frame."""
+    # It is by the arm on its environment at the body's origin [N·m, N], from contacts and pushes
+    # on the body and on bodies that it carries, in the last physics step. `pushed`: force and
+    # moment (2, 3) about a body's origin, in the axes of MuJoCo's world.
     total, wrench = np.zeros((2, 3)), np.zeros(6)
     origin = data.xpos[at]
     for k, contact in enumerate(data.contact):

@@ -258,14 +258,10 @@ class Simulation:
 
 
 def well_conditioned_positions(law: Law, seed: int = 0) -> Array:
-    """
-    Return joint positions (n,) far from singularities and limits, which the arm can hold [rad, m].
-
-    Of STARTS random positions in the middle of the joints' ranges, it is the position with the
-    largest ratio of the smallest to the largest singular value of the scaled Jacobian of the first
-    task's link.
-
-    """
+    """Positions (n,) far from singularities and limits that the arm can hold [rad, m]."""
+    # Of STARTS random positions in the middle of the joints' ranges, those with the largest ratio
+    # of the smallest to the largest singular value of the scaled Jacobian of the first task's
+    # link.
     robot, settings = law.robot, law.settings
     damping = SingularityDamping(settings.damping.length)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)

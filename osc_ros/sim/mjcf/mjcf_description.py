@@ -112,12 +112,8 @@ class Urdf:
         return value
 
     def spec(self, locks: Mapping[str, float], looks: bool = False) -> mujoco.MjSpec:
-        """
-        Return an editable MuJoCo model: a body for every link, and the joints that move.
-
-        With `looks`, the model has the visual shapes of the links.
-
-        """
+        """Return an editable MuJoCo model: a body for every link, and the joints that move."""
+        # with `looks`, the model has the visual shapes of the links
         elements = [*self.links.values(), *self._joints.values()]
         # links fixed to the ground need no inertia; in many URDFs it is wrong
         kept = {'link': ['inertial'], 'ground': [], 'joint': ['origin', 'parent', 'child', 'axis']}
@@ -152,14 +148,11 @@ class Urdf:
 
     def scene(self, locks: Mapping[str, float], gravity: ArrayLike, folder: Path | None = None,
               more: Callable[[mujoco.MjSpec], object] | None = None) -> mujoco.MjModel:
-        """
-        Return a model for drawing only: the arm's visual shapes, a floor and light.
-
-        The root is rotated so that gravity, given in its frame, points down. Meshes are drawn if
-        their files are found from the folder of the URDF and MuJoCo can read all of them; without
-        any shapes, rods are drawn between the joints. `more` can add shapes to the specification.
-
-        """
+        """Return a model for drawing only: the arm's visual shapes, a floor and light."""
+        # The root is rotated so that gravity, given in its frame, points down. Meshes are drawn if
+        # their files are found from the folder of the URDF and MuJoCo can read all of them;
+        # without any shapes, rods are drawn between the joints. `more` can add shapes to the
+        # specification.
         spec = self.spec(locks, looks=True)
         if folder is not None:
             with suppress(ValueError):  # unreadable: continue without meshes
@@ -275,13 +268,9 @@ def require(kind: str, name: str, names: Iterable[str]) -> None:
 
 
 def _give_mass(spec: mujoco.MjSpec) -> Iterator[str]:
-    """
-    Give links the nearest mass and inertia that MuJoCo accepts; return what to tell the user.
-
-    Massless links between two joints and links without rotational inertia get tiny values. A
-    principal moment above the sum of the others is lowered to it.
-
-    """
+    """Give links the nearest mass and inertia that MuJoCo accepts; yield texts for the user."""
+    # Massless links between two joints and links without rotational inertia get tiny values. A
+    # principal moment above the sum of the others is lowered to it.
     for body in spec.bodies:
         I = body.fullinertia
         if np.isfinite(I).all() and I.any():

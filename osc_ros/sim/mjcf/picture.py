@@ -30,17 +30,10 @@ Image = NDArray[np.uint8]
 
 
 class Viewer:
-    """
-    A window that shows a simulated arm: MuJoCo's passive viewer.
+    """A window that shows a simulated arm: MuJoCo's passive viewer."""
 
-    A separate thread draws the state of the last `sync`. Input in the window does not move the
-    arm. Only one window per process.
-
-    Raises
-    ------
-    InputError : a window is open already, or OpenGL is not available
-
-    """
+    # A separate thread draws the state of the last `sync`. Input in the window does not move the
+    # arm. InputError: a window is open already (a process has one at most), or there is no OpenGL.
 
     _open: Viewer | None = None
 
@@ -87,12 +80,8 @@ class Viewer:
 
 def picture(model: mujoco.MjModel, data: mujoco.MjData, path: str | os.PathLike[str] | None,
             width: int, height: int) -> Image:
-    """
-    Return a picture of a scene, (height, width, 3) RGB; write it as a PNG file to `path` if given.
-
-    Raises InputError if OpenGL is not available, or width or height is not positive.
-
-    """
+    """Return a picture (height, width, 3) RGB of a scene; write it as PNG to `path`, if given."""
+    # InputError: OpenGL is not available, or width or height is not positive
     if width < 1 or height < 1:
         raise InputError(f'picture of {width} x {height}; must be 1 x 1 or more')
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
