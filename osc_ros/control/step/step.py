@@ -114,7 +114,7 @@ def setup_torque(law):
 def watch(controller, now, longest, command):
     """Find the reaction at `now` [s] without a new state; write the torques to send, or NaN."""
     # Return whether torques must be sent. A reaction is sent if no accepted state arrived for
-    # `longest` [s]; before that, the next state triggers them. `longest` < 0: send in any case.
+    # `longest` [s]; before that, the next state triggers it. `longest` < 0: send in any case.
     # `command`: torques (n,) of another controller for the newest state, sent if no reaction is in
     # force; else (0,).
     law, m, d = controller.law, controller.m, controller.d
