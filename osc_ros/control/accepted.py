@@ -39,12 +39,8 @@ _BISECTIONS = 40
 
 
 def require_reach(robot: Robot, task: Task, positions: Array) -> None:
-    """
-    Raise ReachError if one of the positions (m, 3) is beyond the reach of a task's link [m].
-
-    Only tasks that control a pose have a reach, see `osc_ros.dynamics.algebra.kinematics.reach`.
-
-    """
+    """Raise ReachError if one of the positions (m, 3) [m] is beyond reach of a task's link."""
+    # Only tasks that control a pose have a reach, see `osc_ros.dynamics.algebra.kinematics.reach`.
     if 'pose' not in task.kind.goals:
         return
     link = task.link or robot.tip
@@ -75,12 +71,7 @@ def checked_override(percent: float) -> float:
 
 
 def bounded_twist(twist: Array, limits: TargetLimits) -> tuple[Array, str]:
-    """
-    Return a twist (6,) within the speeds of the target; and a text if it was reduced.
-
-    InputError if it is more than SEVERAL times as fast, because it is likely in another unit.
-
-    """
+    """Return a twist (6,) within the target's speeds, a text if reduced; see `require_unit`."""
     parts, texts = twist.reshape(2, 3).copy(), []
     for part, most, unit in zip(parts, limits.speed, ('rad/s', 'm/s')):
         largest = float(np.abs(part).max())
@@ -121,12 +112,7 @@ def require_seconds(duration: float, way: Array) -> None:
 
 
 def duration_text(duration: float, present: Target, goal: Array, limits: TargetLimits) -> str:
-    """
-    Return a text if a motion takes longer than its duration [s]; otherwise an empty text.
-
-    `present` is the state of the target at the start; `goal` (4, 4) the pose at the end.
-
-    """
+    """Return a text if a motion from `present` to goal (4, 4) takes longer than `duration` [s]."""
     base, x = PoseGoal(goal), difference(Target(goal), present)
     if not limits.smooth or not x.any():
         return ''
@@ -153,25 +139,10 @@ def joint_duration_text(duration: float | None, found: float, override: float) -
 
 def bounded_stiffness(spring: Stiffness, mobility: Array, axes: Array, period: float
                       ) -> tuple[Stiffness, str]:
-    """
-    Return a stiffness that the loop can use without a reduction; and a text if it was reduced.
-
-    Parameters
-    ----------
-    spring : Stiffness
-    mobility : (6, 6)
-        Λ⁻¹ of the link in base axes.
-    axes : (3, 3)
-        Rotation of the task's frame in the base frame.
-    period : float [s]
-        Period of the states.
-
-    Raises
-    ------
-    InputError
-        A stiffness is more than MANY_STIFF times the usable one, and so likely in another unit.
-
-    """
+    """Return a stiffness that the loop can use unreduced, and a text if it was reduced."""
+    # mobility (6, 6): Λ⁻¹ of the link in base axes; axes (3, 3): rotation of the task's frame in
+    # the base frame; period of the states [s]. InputError for more than MANY_STIFF times the
+    # usable stiffness: likely in another unit.
     if not period > 0.0:
         return spring, ''
     ratio = float(np.min(spring.damping_ratio))

@@ -32,27 +32,12 @@ SETTLING = 1.0  # time after a blend in which bounds still change the torques sl
 
 
 class SetupBlending:
-    """
-    The setup (`CompiledLaw`) that is being replaced, and the weight of its torques.
-
-    Attributes
-    ----------
-    replaced : CompiledLaw, optional
-        The setup that the setup in force replaces; None if no change is in progress.
-    posture : PostureSetPoint
-        Set-point of the replaced setup.
-
-    Parameters
-    ----------
-    run : record
-        RUN of `osc_ros.control.data`.
-
-    """
+    """The setup (`CompiledLaw`) that is being replaced, and the weight of its torques."""
 
     def __init__(self, run: Any) -> None:
-        self._run = run
-        self.replaced: CompiledLaw | None = None
-        self.posture: PostureSetPoint
+        self._run = run  # RUN of `osc_ros.control.data`
+        self.replaced: CompiledLaw | None = None  # None if no change is in progress
+        self.posture: PostureSetPoint  # of the replaced setup
 
     def replace(self, old: CompiledLaw, posture: PostureSetPoint, new: CompiledLaw) -> None:
         """Let `new` replace `old`, which keeps its set-point of the posture."""
@@ -80,12 +65,8 @@ class SetupBlending:
         return float(self._run.blend_duration - self._run.blend_age)
 
     def hurry(self, setup: CompiledLaw) -> None:
-        """
-        Shorten the blend to `setup`, because another change waits; a load stays gradual.
-
-        It lasts HURRIED, or as long as the present difference of the torques needs.
-
-        """
+        """Shorten the blend to `setup`, because another change waits; a load stays gradual."""
+        # It lasts HURRIED, or as long as the present difference of the torques needs.
         run = self._run
         if run.blends_load or run.blend_weight == 0.0:
             return
@@ -97,14 +78,10 @@ class SetupBlending:
 
     def begin(self, old: CompiledLaw, posture: PostureSetPoint, new: CompiledLaw, time: float,
               q: Array, qd: Array, tau: Array, carried: Array) -> None:
-        """
-        Start to blend from tau (n,), the torques of this tick, to the torques for new settings.
-
-        `posture` is the set-point of the old setup from now on; `time` is the stamp of the state
-        [s]. tau excludes the compensation of model errors that continues with the next setup;
-        `carried` (n,) is the rest of it [N·m].
-
-        """
+        """Start to blend from tau (n,), torques of this tick [N·m], to those for new settings."""
+        # tau excludes the compensation of model errors that continues with the next setup;
+        # `carried` (n,) is the rest of it [N·m]. `posture` is the set-point of the old setup from
+        # now on; `time` is the stamp of the state [s].
         settings, d = new.settings, new.d
         for setup in old, new:
             setup.set_blended(True)
@@ -135,11 +112,7 @@ def begin_blend(run: Any, time: float, difference: Array, limits: Array, least: 
 
 
 def _duration(difference: Array, limits: Array, least: float) -> float:
-    """
-    Duration of a blend [s]: the least one, or longer for a large difference (n,) of the torques.
-
-    The largest 2 |difference| / (CHANGE_RATE · limit) of all joints: then a constant difference
-    changes by at most 3/4 CHANGE_RATE · limit per second. Limits may be infinite.
-
-    """
+    """Duration of a blend [s]: `least`, or longer for a large difference (n,) of the torques."""
+    # A constant difference then changes by at most 3/4 CHANGE_RATE · limit per second. Limits may
+    # be infinite.
     return max(least, 2.0 * float((np.abs(difference) / limits).max()) / CHANGE_RATE)

@@ -15,54 +15,28 @@ from osc_ros.model.robot import Robot
 
 
 class LawRecipe(NamedTuple):
-    """
-    Arguments to construct an equal law; the numbers of its state are copied afterwards.
+    """Arguments to construct an equal law; the numbers of its state are copied afterwards."""
 
-    Attributes
-    ----------
-    method, workers
-        See `Law`.
-    setups : tuple of (Settings, Robot, Precomputed)
-        Arguments of each `CompiledLaw`: first the one that is being replaced, if a change of
-        settings is in progress, then the one in force, then the one that waits, if any.
-    guides : tuple of tuple of int
-        For the first two, and each of their tasks, the index of its `SetPointGenerator`, because
-        the old and the new settings may share it.
-
-    """
-
-    method: str
+    method: str  # see `Law`
     workers: int
+    # Arguments of each `CompiledLaw`: first the one that is being replaced, if a change is in
+    # progress, then the one in force, then the one that waits, if any.
     setups: tuple[tuple[Settings, Robot, Precomputed], ...]
+    # For the first two, and each of their tasks, the index of its `SetPointGenerator`, because the
+    # old and the new settings may share it.
     guides: tuple[tuple[int, ...], ...]
 
 
 class Checkpoint(NamedTuple):
-    """
-    Immutable copy of the state of an engine at one moment.
-
-    Attributes
-    ----------
-    law : LawRecipe
-    guard : (Robot, Supervision, tuple, float)
-        Arguments of the supervisor; `Supervisor.texts`; `ContactSense.until`.
-    values : dict
-        Attributes of the engine, see `osc_ros.loop.engine.VALUES`.
-    remembered : tuple
-        See `Law.remembered`.
-    sizes : (k,) int
-        Sizes of the arrays of `Engine.state_arrays`.
-    row : (m,) int
-        Contents of these arrays, one after the other; floats are stored by their 8 bytes.
-
-    """
+    """Immutable copy of the state of an engine at one moment."""
 
     law: LawRecipe
+    # arguments of the supervisor; `Supervisor.texts`; `ContactSense.until`
     guard: tuple[Robot, Supervision, tuple[Any, ...], float]
-    values: dict[str, Any]
-    remembered: tuple[Any, ...]
-    sizes: Integers
-    row: Integers
+    values: dict[str, Any]  # attributes of the engine, see `osc_ros.loop.engine.VALUES`
+    remembered: tuple[Any, ...]  # see `Law.remembered`
+    sizes: Integers  # (k,) sizes of the arrays of `Engine.state_arrays`
+    row: Integers  # (m,) contents of these arrays, one after the other; floats by their 8 bytes
 
     @property
     def size(self) -> int:

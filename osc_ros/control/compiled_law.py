@@ -55,61 +55,18 @@ Array = NDArray[np.float64]
 
 
 class Precomputed(NamedTuple):
-    """
-    Parts of a `CompiledLaw` whose computation takes as long as many ticks; None if not needed.
+    """Parts of a `CompiledLaw` that take as long as many ticks to compute; None: not needed."""
 
-    Attributes
-    ----------
-    least_inertia : (n,), optional
-        See `osc_ros.control.model_error.friction.least_inertia`.
-    compensation : (4, n), optional
-        See `osc_ros.control.model_error.disturbance.Disturbance.limits`.
-    fading : Disturbance, optional
-        Settings of a compensation that fades out, if the settings of the setup have none.
-
-    """
-
-    least_inertia: Array | None = None
-    compensation: Array | None = None
-    fading: Disturbance | None = None
+    least_inertia: Array | None = None  # (n,), see `friction.least_inertia`
+    compensation: Array | None = None  # (5, n), see `Disturbance.limits`
+    fading: Disturbance | None = None  # of a compensation that fades out, if the setup has none
 
 
 NOTHING_KNOWN = Precomputed()
 
 
 class CompiledLaw:
-    """
-    All objects and memory of a law for one robot and one choice of settings, called a setup.
-
-    A change of robot or settings needs a new setup.
-
-    Attributes
-    ----------
-    robot : Robot
-    settings : Settings
-    links : tuple of str
-        Links of the tasks.
-    at : list of int
-        Index of each task's link in `links`.
-    space : OperationalSpace
-        Dynamics of the robot at these links, in the memory of a tick.
-    beside : OperationalSpace
-        The same with memory of its own, for calls that may run beside a tick.
-    command_model : CommandModel
-    solver : Priorities
-    m, d : records
-        LAW_M and LAW_D of `osc_ros.control.data`.
-    limiter : Limiter
-    levels : list of Level
-        State of the tasks; `start` initializes them.
-    record : record
-        LAW of `osc_ros.control.step.law_record`, with which kernels compute the torques.
-    unmodelled : DisturbanceCompensation, optional
-        Observer and compensation of external torques, if the settings have them.
-    guidance : Guidance, optional
-        Free drive, if `settings.free` is given.
-
-    """
+    """All objects and memory of a law for one robot and one choice of settings: a setup."""
 
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
                  before: CompiledLaw | None = None, precomputed: Precomputed = NOTHING_KNOWN
@@ -121,14 +78,14 @@ class CompiledLaw:
                              'task names a link: give tasks for the others beside '
                              f"'{robot.tip}', which is that of a task without")
         links = [task.link or robot.tip for task in settings.tasks]
-        self.links = tuple(dict.fromkeys(links))
-        self.at = [self.links.index(link) for link in links]
+        self.links = tuple(dict.fromkeys(links))  # of the tasks
+        self.at = [self.links.index(link) for link in links]  # of each task's link
         if before is not None and before.robot is robot and before.links == self.links:
             space, beside = before.space, before.beside
         else:
             space, beside = self._space(method, workers), self._space(method, 1)
-        self.space: OperationalSpace = space
-        self.beside: OperationalSpace = beside
+        self.space: OperationalSpace = space  # dynamics at the links, in the memory of a tick
+        self.beside: OperationalSpace = beside  # with memory of its own, for calls beside a tick
         self.command_model = self._command_model(before)
         sizes = {'n': robot.n, 'k': len(self.at), 'm': len(self.links)}
         self.m, self.d = LAW_M.new(**sizes), LAW_D.new(**sizes)
@@ -145,6 +102,7 @@ class CompiledLaw:
         if (friction := settings.friction) is not None:
             self.m.compensates_friction, self.m.sliding = True, friction.velocity
             self.m.friction[:] = friction.coulomb, friction.viscous
+        # observer and compensation of external torques, if the settings have them
         self.unmodelled = found = self._unmodelled(before, precomputed)
         self.m.observes = found is not None
         self.m.compensates = found is not None and found.compensation is not None
@@ -153,6 +111,7 @@ class CompiledLaw:
         self._weights = [Weight(one) for one in (robot, robot.without_payload())
                          if robot.payload_mass]
         self.m.turns_with[:] = [one if isinstance(one, int) else -1 for one in self._frames]
+        # state of the tasks; `start` initializes them
         self.levels = [Level(task, self.m, self.d, i) for i, task in enumerate(self._tasks)]
         self.guidance = None if settings.free is None else Guidance(
             settings.free, robot, settings.tasks[0].limits.box, self.m, self.d)
@@ -226,13 +185,9 @@ class CompiledLaw:
         return motion_bounds(self.settings.limits, self.settings.joints or JointDrive())
 
     def joint_pausing(self, motion: Pieces | None) -> tuple[Array, float]:
-        """
-        Lag (n,) at which a motion of the joints pauses [rad, m], 0: it does not; and its ramp [s].
-
-        The lag is 0 without a joint drive, and for joints that the motion leads beyond their
-        limits for a while, because it began there: they cannot follow, and it must come back.
-
-        """
+        """Lag (n,) at which a motion of the joints pauses [rad, m], 0: never; its ramp [s]."""
+        # The lag is 0 without a joint drive, and for joints that the motion leads beyond their
+        # limits for a while, because it began there: they cannot follow, and it must come back.
         drive = self.settings.joints
         if drive is None or motion is None:
             return 0.0 * self._rest, (drive or JointDrive()).ramp
@@ -263,12 +218,7 @@ class CompiledLaw:
 
     def _unmodelled(self, before: CompiledLaw | None, precomputed: Precomputed
                     ) -> DisturbanceCompensation | None:
-        """
-        Return the observer with the compensation of external torques.
-
-        None if the settings have neither of them, and no earlier compensation fades out.
-
-        """
+        """Return observer and compensation; None if not set, and no earlier one fades out."""
         settings, old = self.settings, None if before is None else before.unmodelled
         is_fading = precomputed.fading or old is not None and bool(old.torque.any())
         if settings.observation or settings.compensated or is_fading:
@@ -282,13 +232,7 @@ class CompiledLaw:
                                 tips=self.links, workers=1 if several else workers)
 
     def _frame(self, task: Task) -> LinkAxes | int | None:
-        """
-        Return the source of the axes of a task.
-
-        For the axes of a link with a task, return the index of this link in `links`; for another
-        link, its `LinkAxes`; for the base, None.
-
-        """
+        """Axes of a task: index in `links`; `LinkAxes` of a link without a task; None: base."""
         if not task.frame:
             return None
         if task.frame in self.links:
@@ -296,12 +240,9 @@ class CompiledLaw:
         return LinkAxes(self.robot, task.frame)
 
     def start(self, q: Array, qd: Array | None = None, before: CompiledLaw | None = None) -> None:
-        """
-        Initialize the tasks at q, qd (n,), or continue from the state of `before`.
-
-        This call is quick. The constructor is slow, and may run in another thread than the ticks.
-
-        """
+        """Initialize the tasks at q, qd (n,), or continue from the state of `before`."""
+        # This call is quick. The constructor is slow, and may run in another thread than the
+        # ticks.
         found = self.space.outward(q, self._rest if qd is None else qd,
                                    posture_acceleration=self._rest)
         poses, twists = found.pose.reshape(-1, 4, 4), found.twist.reshape(-1, 6).copy()
@@ -359,14 +300,10 @@ class CompiledLaw:
         return float(self.d.gain_period)
 
     def limit_gains(self, period: float) -> None:
-        """
-        Reduce the gains to the largest stable ones for this period of the states [s].
-
-        So a longer period than configured, a gain that is too high, or a payload that the arm
-        may not carry, costs accuracy but not stability. Up to `longest_period` all gains stay as
-        set.
-
-        """
+        """Reduce the gains to the largest stable ones for this period of the states [s]."""
+        # So a longer period than configured, a gain that is too high, or a payload that the arm
+        # may not carry, costs accuracy but not stability. Up to `longest_period` all gains stay as
+        # set.
         if abs(period - self.gain_period) <= PERIOD_CHANGE * period:
             return
         self.d.gain_period = period
@@ -404,15 +341,8 @@ class CompiledLaw:
         return bool(self.d.plans)
 
     def plan(self, period: float) -> None:
-        """
-        Plan the motions of the targets; reduce the gains if the states' period [s] is too long.
-
-        Raises
-        ------
-        InputError
-            A target has no motion within its limits; its previous motion continues.
-
-        """
+        """Plan motions of the targets; reduce the gains if the states' period [s] is too long."""
+        # InputError if a target has no motion within its limits; its previous motion continues.
         if max(period, self.gain_period) > self.longest_period:
             self.limit_gains(period)
         errors = []
@@ -460,14 +390,10 @@ class CompiledLaw:
         return full - bare
 
     def torque(self, time: float, q: Array, qd: Array) -> int:
-        """
-        Write the parts of the torque for a state to `d`, within all limits except rates.
-
-        With friction compensation, the reference motion advances, too. `time` is the stamp of the
-        state [s]. Return the number of solves, or REFUSED: the state, or the motion of the links,
-        is not finite.
-
-        """
+        """Write the parts of the torque for a state to `d`, within all limits except rates."""
+        # The reference motion of friction compensation advances, too. `time` is the stamp of the
+        # state [s]. Return the number of solves, or REFUSED: the state, or the motion of the
+        # links, is not finite.
         self.d.time, self.d.q[:], self.d.qd[:] = time, q, qd
         put_targets(self.m, self.d, 1.0)
         put_axes(self.d, self.record.turning)

@@ -307,13 +307,9 @@ class Controllers:
 
 
 def _put_holds(memory: Array, places: list[int], rows: NDArray[np.intp], poses: Array) -> None:
-    """
-    Make poses (k, 4, 4) the targets of many set-point generators, from the next tick on.
-
-    This function writes to `memory` (m, …), which has a row for each generator. `places` are the
-    columns at which its records PLAN and STATE begin, `rows` (k,) the indices of the generators.
-
-    """
+    """Make poses (k, 4, 4) the targets of many set-point generators, from the next tick on."""
+    # Written to `memory` (m, …), which has a row for each generator. `places`: columns at which
+    # its records PLAN and STATE begin; `rows` (k,): indices of the generators.
     for begin, table, names, value in (
             (places[0], PLAN, ('pose',), poses.reshape(-1, 16)),
             (places[0], PLAN, ('begin', 'event', 'until', 'wakes'), np.inf),

@@ -20,54 +20,25 @@ Array = NDArray[np.float64]
 
 
 class Report(NamedTuple):
-    """
-    Copies of the estimates at one moment; see `ExternalForce` and `Compensation` for the entries.
+    """Copies of the estimates at one moment, see `ExternalForce` and `Compensation`."""
 
-    Attributes
-    ----------
-    torque, compensation : (n,), (n,) [N·m; N for prismatic]
-    wrench : (6,) [N·m, N]
-    quality, settled : float
-    lever : float [m]
-    in_contact : bool
-
-    """
-
-    torque: Array
-    compensation: Array
-    wrench: Array
+    torque: Array  # (n,) [N·m, N]
+    compensation: Array  # (n,) [N·m, N]
+    wrench: Array  # (6,) [N·m, N]
     quality: float
     settled: float
-    lever: float
+    lever: float  # [m]
     in_contact: bool
 
 
 class DisturbanceCompensation:
-    """
-    Observer of external torques of a law, and compensation of its model errors.
-
-    Attributes
-    ----------
-    observer : MomentumObserver
-    compensation : Compensation, optional
-        None if the settings have none and none fades out.
-
-    Parameters
-    ----------
-    robot : Robot
-    settings : Settings
-    before : DisturbanceCompensation, optional
-        Object for the same joints, whose unchanged parts are used again.
-    limits : (5, n), optional
-        See `Compensation`.
-    fading : Disturbance, optional
-        Settings of a compensation that fades out, if `before` has none.
-
-    """
+    """Observer of external torques of a law, and compensation of its model errors."""
 
     def __init__(self, robot: Robot, settings: Settings,
                  before: DisturbanceCompensation | None = None,
                  limits: Array | None = None, fading: Disturbance | None = None) -> None:
+        # `before`: object for the same joints, whose unchanged parts are used again; `limits`
+        # (5, n): see `Compensation`; `fading`: of one that fades out, if `before` has none
         task, observation = settings.tasks[0], settings.observation or Observation()
         self.observer = MomentumObserver(
             robot, observation.bandwidth, task.link or None, settings.friction, settings.driver,
@@ -126,15 +97,11 @@ class DisturbanceCompensation:
             self.compensation.go_on_from(before.compensation)
 
     def leave_to_model(self, weight: Array) -> Array:
-        """
-        Subtract from estimate and compensation the torques that a new model computes.
-
-        Otherwise a payload that is already compensated would count twice when the user sets it,
-        and would be taken for a contact. `weight` (n,) is the torque of the new model at rest,
-        minus that of the old model [N·m, N]. Return the part (n,) that was subtracted from the
-        compensation.
-
-        """
+        """Subtract from estimate and compensation the torques that a new model computes."""
+        # Otherwise a payload that is already compensated would count twice when the user sets it,
+        # and would be taken for a contact. `weight` (n,): torque of the new model at rest, minus
+        # that of the old one [N·m, N]. Return the part (n,) that was subtracted from the
+        # compensation.
         if self.compensation is None:
             return self._none
         taken = self.compensation.leave_to_model(weight)
@@ -143,13 +110,9 @@ class DisturbanceCompensation:
 
     def observe(self, time: float, q: Array, qd: Array, tau: Array | None, effort: Array | None
                 ) -> None:
-        """
-        Advance the estimate to a state at `time` [s].
-
-        tau (n,) is the torque commanded since the last state, None if unknown; `effort` (n,) is
-        the measured torque [N·m, N].
-
-        """
+        """Advance the estimate to a state at `time` [s]."""
+        # tau (n,): torque commanded since the last state, None if unknown; `effort` (n,): measured
+        # torque [N·m, N].
         self.observer.update(time, q, qd, self._unknown if tau is None else tau, effort)
 
     def report(self) -> Report:

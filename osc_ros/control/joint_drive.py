@@ -154,12 +154,7 @@ class Springs(NamedTuple):
                                              2.0 * frequency))
 
     def within(self, period: float) -> tuple[Array, Array]:
-        """
-        Stiffness and damping (n,) that are stable at a period of the states [s].
-
-        The springs with the highest natural frequencies are reduced first.
-
-        """
+        """Stable stiffness, damping (n,) at a period [s]; highest frequencies reduced first."""
         if period <= 0.0:
             return self.stiffness, self.damping
         squares = self.stiffness / self.inertia
@@ -181,14 +176,10 @@ def _capped(values: Array, total: float) -> Array:
 
 
 def motion_bounds(limits: Limits, drive: JointDrive, speed: ArrayLike = np.nan) -> Array:
-    """
-    Return bounds (3, n) of speed, acceleration and jerk for planned motions of the joints.
-
-    `speed` is a number or (n,) [rad/s, m/s], at most the velocity limits; NaN: `drive.speed`. It
-    is reached in `drive.ramp` or later: the accelerations are at most those that the joints can
-    reach in every configuration.
-
-    """
+    """Return bounds (3, n) of speed, acceleration and jerk for planned motions of the joints."""
+    # `speed` is a number or (n,) [rad/s, m/s], at most the velocity limits; NaN: `drive.speed`. It
+    # is reached in `drive.ramp` or later: the accelerations are at most those that the joints can
+    # reach in every configuration.
     most, ramp = np.where(np.isinf(limits.velocity), UNLIMITED, limits.velocity), drive.ramp
     fastest = np.where(np.isnan(speed), drive.speed * most, np.minimum(speed, limits.velocity))
     acceleration = np.minimum(fastest / ramp, limits.deceleration)

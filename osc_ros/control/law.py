@@ -721,16 +721,11 @@ class Law:
         return (self._posture,) if replaced is None else (self._blending.posture, self._posture)
 
     def _hand_over(self, following: CompiledLaw, q: Array) -> None:
-        """
-        Pass the estimate and the compensation of external torques to the next `CompiledLaw`.
-
-        The next robot model computes a part of the compensation.
-
-        """
+        """Pass estimate and compensation of external torques to the next `CompiledLaw`."""
         before = self._setup
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)
-            if following.robot is not before.robot:
+            if following.robot is not before.robot:  # its model computes a part
                 following.unmodelled.leave_to_model(following.added_weight(before, q))
         following.d.tau_disturbance[:] = (
             0.0 if following.unmodelled is None else following.unmodelled.torque)
@@ -828,12 +823,8 @@ class Law:
 
     def _defer(self, what: str, start: float, task: str | None, name: str, *arguments: Any
                ) -> None:
-        """
-        Store a command, a call of the method `name`, until the settings that wait come into force.
-
-        It replaces those of the same kind `what` and task that begin at `start` [s] or later.
-
-        """
+        """Store a call of the method `name` until the settings that wait come into force."""
+        # It replaces those of the same kind `what` and task that begin at `start` [s] or later.
         self._deferred = [*(one for one in self._deferred
                             if one[:2] != (what, task) or one[2] < start),
                           (what, task, start, name, arguments)]

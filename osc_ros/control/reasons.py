@@ -55,23 +55,11 @@ SEARCH = ('osc_ros.inverse_kinematics(robot, pose, near=q) says whether a postur
 
 
 class Singularity(NamedTuple):
-    """
-    How near a task is to a singular posture.
+    """How near a task is to a singular posture."""
 
-    Attributes
-    ----------
-    least_share : float
-        Smallest controlled fraction of a direction.
-    conditioning : float
-        Ratio of the smallest to the largest singular value.
-    weakest : (6,)
-        Direction that the task controls least, [angular; linear].
-
-    """
-
-    least_share: float
-    conditioning: float
-    weakest: Array
+    least_share: float  # smallest controlled fraction of a direction
+    conditioning: float  # ratio of the smallest to the largest singular value
+    weakest: Array  # direction (6,) that the task controls least, [angular; linear]
 
 
 class GainFigures(NamedTuple):
@@ -84,23 +72,12 @@ class GainFigures(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """
-    What an arm keeps clear of.
+    """What an arm keeps clear of."""
 
-    Attributes
-    ----------
-    near : tuple of Near
-        Near pairs, nearest first.
-    obstacles : dict of str to Obstacle
-    margin, fence : float [m], (k, 4)
-        See `Clearance`; 0 and no planes if the arm does not keep clear.
-
-    """
-
-    near: tuple[Near, ...]
+    near: tuple[Near, ...]  # near pairs, nearest first
     obstacles: Mapping[str, Obstacle]
-    margin: float
-    fence: Array
+    margin: float  # [m], see `Clearance`; 0 if the arm does not keep clear
+    fence: Array  # (k, 4), see `Clearance`; no planes if the arm does not keep clear
 
     @classmethod
     def of(cls, law: Law) -> Surroundings:
@@ -134,66 +111,32 @@ class Surroundings(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """
-    Figures of a law at its last tick; NaN without a tick.
+    """Figures of a law at its last tick; NaN without a tick."""
 
-    Attributes
-    ----------
-    q, qd, torque, residual : (n,)
-        Joint state, commanded torque, and its difference from the torque that the model computes
-        for this state without acceleration [N·m, N].
-    effort, limits, speeds, saturated, sides : (n,), (n, 2), (n,), (n,), (n,)
-        Limits of torque, position and speed; whether the torque of a joint is at its limit; -1 or
-        1 if its acceleration is at its lower or upper bound, else 0.
-    goal, error : (4, 4), (6,), optional
-        Goal of the first task, and the error from its link to it (see `Approach.error`).
-    target : str
-        State of the first task's target: WAITS, AT_EDGE of the workspace box, or FREE.
-    waiting : tuple of str
-        Tasks whose targets wait for the arm.
-    begins_in : float
-        Time until the newest motion of the first task begins [s]; 0 if it has begun.
-    gains : GainFigures
-    singularity : Singularity
-        Of the first task.
-    external : Report, optional
-        See `Law.external_report`.
-    gravity : (3,) [m/s²]
-    compensates_friction, is_free : bool
-        Whether the law compensates friction; whether the arm is in free drive.
-    around : Surroundings
-    speed_override : float [%]
-    joint_way : float, optional [rad, m]
-        In a joint drive, the largest way of a joint to its goal.
-    is_moving : bool
-        Whether the set-point of the first task, or of the joints, moves.
-
-    """
-
-    q: Array
-    qd: Array
-    torque: Array
-    residual: Array
-    effort: Array
-    limits: Array
-    speeds: Array
-    saturated: NDArray[np.bool_]
-    sides: NDArray[np.int64]
-    goal: Array | None
-    error: Array | None
-    target: str
-    waiting: tuple[str, ...]
-    begins_in: float
+    q: Array  # (n,) joint state
+    qd: Array  # (n,)
+    torque: Array  # (n,) commanded [N·m, N]
+    residual: Array  # (n,) torque minus the model's, for this state without acceleration [N·m, N]
+    effort: Array  # (n,) limits of torque
+    limits: Array  # (n, 2) limits of position
+    speeds: Array  # (n,) limits of speed
+    saturated: NDArray[np.bool_]  # (n,) whether the torque of a joint is at its limit
+    sides: NDArray[np.int64]  # (n,) -1, 1: acceleration at its lower, upper bound; else 0
+    goal: Array | None  # (4, 4) of the first task
+    error: Array | None  # (6,) from its link to the goal, see `Approach.error`
+    target: str  # of the first task: WAITS, AT_EDGE of the workspace box, or FREE
+    waiting: tuple[str, ...]  # tasks whose targets wait for the arm
+    begins_in: float  # time until the first task's newest motion begins [s]; 0: it has begun
     gains: GainFigures
-    singularity: Singularity
-    external: Report | None
-    gravity: Array
+    singularity: Singularity  # of the first task
+    external: Report | None  # see `Law.external_report`
+    gravity: Array  # (3,) [m/s²]
     compensates_friction: bool
-    is_free: bool
+    is_free: bool  # in free drive
     around: Surroundings
-    speed_override: float
-    joint_way: float | None
-    is_moving: bool
+    speed_override: float  # [%]
+    joint_way: float | None  # in a joint drive, the largest way of a joint to its goal [rad, m]
+    is_moving: bool  # whether the set-point of the first task, or of the joints, moves
 
 
 def figures_of(law: Law) -> Figures:
@@ -242,22 +185,12 @@ class Reason(NamedTuple):
 
 
 class Case:
-    """
-    What the rules compare: figures, and values that are derived from them.
-
-    Attributes
-    ----------
-    robot, task, figures
-        See `reasons`.
-    commanded : (4, 4), optional
-        Goal of the last command.
-
-    """
+    """What the rules compare: figures, and values that are derived from them; see `reasons`."""
 
     def __init__(self, robot: Robot, task: Task, figures: Figures, commanded: Array | None,
                  searches: bool) -> None:
         self.robot, self.task, self.figures = robot, task, figures
-        self.commanded, self._searches = commanded, searches
+        self.commanded, self._searches = commanded, searches  # (4, 4): goal of the last command
         self._link = task.link or robot.tip
 
     @cached_property
@@ -360,13 +293,9 @@ class Case:
 
     @cached_property
     def missing(self) -> str:
-        """
-        What balances the residual: 'contact', 'model', 'friction', or nothing.
-
-        At rest the torques alone do not tell these three from each other: a residual that dry
-        friction can balance counts as friction, a larger one as a load or a contact.
-
-        """
+        """What balances the residual: 'contact', 'model', 'friction', or nothing."""
+        # At rest the torques alone do not tell these three from each other: a residual that dry
+        # friction can balance counts as friction, a larger one as a load or a contact.
         found = self.figures
         if found.external is not None and found.external.in_contact:
             return 'contact'
@@ -483,30 +412,14 @@ def _is_replaced(case: Case) -> bool:
 
 
 class Rule(NamedTuple):
-    """
-    A rule: a cause, the condition of its presence, and its remedy.
+    """A rule: a cause, the condition of its presence, and its remedy."""
 
-    Attributes
-    ----------
-    name, title : str
-        Name for programs; the cause in a few words.
-    applies : callable
-        Returns whether the cause is present.
-    text : callable
-        Returns the figures of the cause.
-    remedy : callable
-        Returns the remedy.
-    is_warning : bool
-        Whether the cause is reported also during a motion.
-
-    """
-
-    name: str
-    title: str
-    applies: Callable[[Case], Any]
-    text: Callable[[Case], str]
+    name: str  # for programs
+    title: str  # the cause in a few words
+    applies: Callable[[Case], Any]  # returns whether the cause is present
+    text: Callable[[Case], str]  # returns the figures of the cause
     remedy: Callable[[Case], str]
-    is_warning: bool = False
+    is_warning: bool = False  # whether the cause is reported also during a motion
 
 
 RULES = (
@@ -593,22 +506,10 @@ def watchdog_reason(text: str) -> Reason:
 
 def reasons(robot: Robot, task: Task, figures: Figures, commanded: Array | None = None,
             searches: bool = True) -> list[Reason]:
-    """
-    Return the reasons why a link is not at its goal, the most direct first; at least one.
-
-    Parameters
-    ----------
-    robot : Robot
-    task : Task
-        The first task of the law.
-    figures : Figures
-    commanded : (4, 4), optional
-        Goal of the last command; another one is a reason.
-    searches : bool
-        Whether to look for a posture that reaches the goal, which takes up to 0.1 s, and two
-        seconds in the first call of a process.
-
-    """
+    """Return the reasons why a link is not at its goal, the most direct first; at least one."""
+    # `task`: the first one of the law; `commanded` (4, 4): goal of the last command, another one
+    # is a reason; `searches`: whether to look for a posture that reaches the goal, which takes up
+    # to 0.1 s, and two seconds in the first call of a process.
     case = Case(robot, task, figures, commanded, searches)
     if found := _found(case, RULES):
         return found
