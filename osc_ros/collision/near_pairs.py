@@ -191,9 +191,8 @@ def _held(robot: Robot, choices: Sequence[Sequence[tuple[LinkShape, ...]]], posi
 def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, seed: int = 0,
                      margin: float = 0.05, default: Array | None = None) -> dict[Pair, str]:
     """Return, from random postures, why pairs of links need not be compared."""
-    # 'Adjacent': on one body or joined ones; 'Always': nearer than CLOSE in ALWAYS of the
-    # postures; 'Default': so at `default` (nq,), else mid-range; 'Never': never within `margin`
-    # [m].
+    # 'Adjacent': on one body or joined; 'Always': nearer than CLOSE in ALWAYS of the postures;
+    # 'Default': so at `default` (nq,), else mid-range; 'Never': never within `margin` [m].
     first = _middle(robot) if default is None else np.asarray(default, dtype=np.float64)
     at = np.concatenate([first[None], random_positions(robot, samples, seed)])
     found = {}

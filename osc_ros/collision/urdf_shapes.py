@@ -62,9 +62,8 @@ class Element:
 def shapes_of_urdf(text: str, folder: Path, robot: Robot | None = None, most: int = MOST
                    ) -> tuple[ShapeModel, list[Element]]:
     """Return the shapes of a URDF's collision elements, without ignored pairs, and a report."""
-    # Only on links of `robot`, if given. A shape on a locked prismatic joint contains all its
-    # positions. ModelError: no usable element, a wrong one, no readable mesh; InputError: no
-    # trimesh.
+    # Only links of `robot`, if given. Shapes on a locked prismatic joint cover all its positions.
+    # ModelError: no usable element, a wrong one, no readable mesh; InputError: no trimesh.
     found = [one for one in collision_elements(text)
              if robot is None or one.link in robot.frames]
     if not found:
