@@ -29,39 +29,18 @@ _PATCH = Lock()
 
 
 class Access:
-    """
-    Decides from the headers of a request whether the page answers it.
+    """Decides from the headers of a request whether the page answers it."""
 
-    With every WebSocket, a browser sends the page that opened it (`Origin`), and the name under
-    which it reached this machine (`Host`). A foreign page has another origin. After DNS rebinding,
-    the host is a name that an attacker has pointed to this machine, and not a name of this
-    machine.
-
-    Attributes
-    ----------
-    token : str
-        Secret that the address must contain; empty if only this machine can reach the page.
-
-    Parameters
-    ----------
-    host : str
-        Address to which the server is bound.
-    origins : sequence of str
-        Additional accepted origins, such as 'http://robot.example:8080'.
-
-    Raises
-    ------
-    InputError
-        An origin is not of the form http://HOST or http://HOST:PORT (or https).
-
-    """
+    # With every WebSocket, a browser sends the origin of the page that opened it (`Origin`), and the
+    # name by which it reached this machine (`Host`): an attacker's name after DNS rebinding.
 
     def __init__(self, host: str, origins: Sequence[str] = ()) -> None:
         self._origins = [_origin(one) for one in origins]
-        self._is_local = host in LOCAL
+        self._is_local = host in LOCAL  # host: the address to which the server is bound
         self._names = {*LOCAL, host.lower(), *(one[1] for one in self._origins)}
         if not self._is_local:
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        # secret that the address must contain; empty if only this machine can reach the page
         self.token = '' if self._is_local else secrets.token_urlsafe(16)
 
     def refusal(self, path: str, headers: Mapping[str, str]) -> str:
@@ -105,16 +84,9 @@ class Access:
 
 @contextmanager
 def guarded(access: Access) -> Iterator[None]:
-    """
-    Check every request to the server that viser starts within this context.
-
-    Raises
-    ------
-    InputError
-        viser did not start its server by `websockets.asyncio.server.serve`: this version of viser
-        cannot be guarded, so its page must not be used.
-
-    """
+    """Check every request to the server that viser starts within this context."""
+    # InputError if viser did not start it by `websockets.asyncio.server.serve`: this version of
+    # viser cannot be guarded, so its page must not be used.
     serve, served = websockets.asyncio.server.serve, []
 
     @wraps(serve)
@@ -135,12 +107,7 @@ def guarded(access: Access) -> Iterator[None]:
 
 def _checked(access: Access, answer: Callable[[Any, Any], Any] | None
              ) -> Callable[[Any, Any], Any]:
-    """
-    Return a `process_request` of websockets that checks a request before viser handles it.
-
-    It refuses the request, or calls viser's `process_request`, which is `answer`.
-
-    """
+    """Return a `process_request` that refuses a request, or calls viser's, which is `answer`."""
     def process_request(connection: Any, request: Any) -> Any:
         if reason := access.refusal(request.path, request.headers):
             return Response(HTTPStatus.FORBIDDEN, 'Forbidden', Headers(

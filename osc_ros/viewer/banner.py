@@ -31,14 +31,10 @@ class Condition(NamedTuple):
 
 
 class Banner:
-    """
-    Shows the condition of the controller in a colour.
+    """Shows the condition of the controller in a colour."""
 
-    Green: active, and the tip is within the goal's tolerance of its goal, or, without a goal, of
-    its set-point. Blue: on the way, or guided by hand. Amber: held away from the set-point, or a
-    warning. Red: a reaction of a watchdog. Grey: not active, or without reports.
-
-    """
+    # Green: within the tolerance of the goal, or else of the set-point. Blue: on the way, or guided.
+    # Amber: held away, or a warning. Red: a watchdog reacts. Grey: not active, or no reports.
 
     def __init__(self, server: Any) -> None:
         self._html = server.gui.add_html('')

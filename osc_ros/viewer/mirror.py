@@ -11,25 +11,13 @@ from typing import Any
 
 
 class Mirror:
-    """
-    Shows a value of the controller in one control, except while a user changes it.
+    """Shows a value of the controller in one control, except while a user changes it."""
 
-    viser stores the user's input in the handle before it calls us. Therefore `update` compares the
-    handle with the value shown last: if they differ, it requests the user's value and does not
-    overwrite it.
-
-    Parameters
-    ----------
-    handle : viser handle with a value
-    request : callable
-        Receives the value that a user has chosen.
-    settled : float
-        After a change by a user, time until the control shows the value of the controller
-        again [s].
-
-    """
+    # viser stores the user's input before it calls us. So `update` compares the handle with the
+    # value shown last: if they differ, it requests the user's value instead of overwriting it.
 
     def __init__(self, handle: Any, request: Callable[[Any], None], settled: float) -> None:
+        # settled: time after a user's change until the controller's value is shown again [s]
         self.handle, self._request, self._settled = handle, request, settled
         self._shown, self._changed = handle.value, -settled
 

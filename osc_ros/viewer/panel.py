@@ -163,12 +163,7 @@ def _tripped(reading: Reading) -> list[str]:
 
 
 def newest_distinct(messages: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """
-    Return up to MOST_WORDS messages, the newest first.
-
-    Of messages that differ only in numbers, only the newest is returned.
-
-    """
+    """Return up to MOST_WORDS messages, newest first, without older ones equal but for numbers."""
     found: dict[str, tuple[str, str, str]] = {}
     for one in reversed(list(messages)):
         found.setdefault(re.sub(r'[0-9.]+', '', one[1]), one)

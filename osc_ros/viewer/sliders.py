@@ -21,21 +21,15 @@ MODES = ACCELERATION, IMPEDANCE, 'free', 'joints'  # values of parameter mode
 
 @dataclass(frozen=True)
 class Range:
-    """
-    One slider: parameter, label, range and step, and the modes that use the parameter.
+    """One slider: parameter, label, range and step, and the modes that use the parameter."""
 
-    If the parameter is an array, every entry gets the value of the slider. Sliders of advanced
-    parameters are in a folder of their own, which is closed at first.
-
-    """
-
-    name: str
+    name: str  # of the parameter; every entry of an array gets the value of the slider
     label: str
     low: float
     high: float
     step: float
     modes: tuple[str, ...] = (ACCELERATION, IMPEDANCE)
-    is_advanced: bool = False
+    is_advanced: bool = False  # in a folder of its own, which is closed at first
 
 
 RANGES = (
@@ -76,15 +70,7 @@ def numbers(value: Any) -> list[float]:
 
 
 class Sliders:
-    """
-    A folder with sliders and the choice of the mode, and a closed one for advanced parameters.
-
-    Parameters
-    ----------
-    server : viser.ViserServer
-    actions : Actions
-
-    """
+    """A folder with sliders and the choice of the mode, and a closed one with advanced ones."""
 
     def __init__(self, server: Any, actions: Actions) -> None:
         self._server, self._actions = server, actions

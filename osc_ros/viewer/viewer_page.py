@@ -34,35 +34,7 @@ class PageError(OscError, RuntimeError):
 
 
 class Page:
-    """
-    The page of one controller, for any number of browsers.
-
-    Attributes
-    ----------
-    port : int
-        Bound port: the wanted port, or the next free port.
-    query : str
-        Part of the address after the port, with the token; empty if the page is for this machine
-        only.
-
-    Parameters
-    ----------
-    host : str
-        Address to which the server is bound.
-    port : int
-        Wanted port.
-    actions : Actions
-    file_of, model
-        See `Scene`.
-    origins : sequence of str
-        See `Access`.
-
-    Raises
-    ------
-    PageError
-        The address cannot be bound.
-
-    """
+    """The page of one controller, for any number of browsers; PageError if it cannot be bound."""
 
     def __init__(self, host: str, port: int, actions: Actions,
                  file_of: Callable[[str], Path | None], origins: Sequence[str] = (),
@@ -76,7 +48,8 @@ class Page:
         except InputError:
             self._server.stop()
             raise
-        self.port: int = self._server.get_port()
+        self.port: int = self._server.get_port()  # `port`, or the next free one
+        # part of the address after the port; empty if the page is for this machine only
         self.query = f'/?token={access.token}' if access.token else ''
         self._server.gui.configure_theme(control_width='large', show_logo=False,
                                          show_share_button=False, brand_color=(43, 108, 176))

@@ -26,14 +26,10 @@ COLORS = ('#2b6cb0', '#dd6b20', '#2f855a', '#c53030', '#6b46c1', '#d53f8c', '#00
 
 
 class Plot:
-    """
-    One plot of lines in one unit over time; it is rebuilt if their names or the unit change.
-
-    `least` is the smallest range of the vertical axis. A legend is below several lines.
-
-    """
+    """One plot of lines in one unit over time; it is rebuilt if their names or the unit change."""
 
     def __init__(self, server: Any, title: str, unit: str, least: tuple[float, float]) -> None:
+        # least: smallest range of the vertical axis
         self._server, self._title, self._least = server, title, least
         self.unit, self._drawn_unit = unit, unit
         self.folder = server.gui.add_folder(f'{title} [{unit}]')

@@ -32,10 +32,6 @@ class Actions(Protocol):
         """Set a parameter of the controller."""
 
     def call(self, name: str) -> None:
-        """
-        Carry out a request.
-
-        It is 'start', 'stop', 'recover', 'hold', 'home', 'free_drive on', '… off',
-        'add obstacle' or 'delete obstacles'.
-
-        """
+        """Carry out a request."""
+        # 'start', 'stop', 'recover', 'hold', 'home', 'free_drive on', 'free_drive off',
+        # 'add obstacle' or 'delete obstacles'

@@ -23,22 +23,9 @@ LATE = 30  # number of latest views that a browser may still report
 
 
 def camera_shift(R: Array, position: Array, points: Array, half: Array, radius: float) -> Array:
-    """
-    Return the least shift (3,) of the camera backwards, then sideways, that shows all points.
-
-    Parameters
-    ----------
-    R : (3, 3)
-        Axes of the camera in the base frame: right, down, ahead.
-    position : (3,)
-    points : (n, 3)
-        Base frame [m].
-    half : (2,)
-        Tangents of half the field of view, horizontally and vertically.
-    radius : float
-        Distance from a point that is shown, too, sideways [m].
-
-    """
+    """Return the least shift (3,) of the camera backwards, then sideways, to show all points."""
+    # Base frame; R: right, down, ahead; `half` (2,): tangents of half the field of view, horizontal,
+    # vertical; `radius` [m]: distance sideways from a point (n, 3) that is to be shown, too.
     local = (points - position) @ R
     ahead = half * local[:, 2:] - radius
     low, high = (local[:, :2] - ahead).max(axis=0), (local[:, :2] + ahead).min(axis=0)
@@ -57,13 +44,10 @@ def is_shown(R: Array, position: Array, points: Array, half: Array, radius: floa
 
 
 class Cameras:
-    """
-    Keeps the arm in the picture of each browser.
+    """Keeps the arm in the picture of each browser."""
 
-    From the first view on, all points of the arm are kept in the picture. After a user has moved
-    the camera, only the points in the picture are, and those that come into it later.
-
-    """
+    # From the first view on, all points of the arm are kept in the picture. After a user has moved
+    # the camera, only those in the picture are, and those that come into it later.
 
     def __init__(self, server: Any) -> None:
         self._server = server

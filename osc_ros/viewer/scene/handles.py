@@ -24,22 +24,10 @@ MOVED, UNSURE = 1e-3, 0.1  # [m, rad], [-]
 
 
 class Handle:
-    """
-    A handle for the target of one task, or for an obstacle; it stays there unless a user drags it.
+    """A handle for the target of a task (name '': the tip's task), or for an obstacle."""
 
-    Parameters
-    ----------
-    server : viser.ViserServer
-    name : str
-        Name of the task; '' for the tip's task.
-    moved : callable
-        Receives the pose (4, 4) while a user drags the handle.
-    is_point : bool
-        Whether the handle has only a position.
-    kind : str
-        First word of the label.
-
-    """
+    # `moved` receives the pose (4, 4) while a user drags the handle; `is_point`: it has only a
+    # position; `kind`: first word of its label.
 
     def __init__(self, server: Any, name: str, moved: Callable[[Array], None],
                  is_point: bool = False, kind: str = 'target') -> None:
@@ -63,12 +51,7 @@ class Handle:
         return not self._is_held and monotonic() - self._dragged > HELD
 
     def place(self, pose: Array, distance: Array) -> None:
-        """
-        Move the handle to the goal, unless a user drags the handle.
-
-        The goal is displaced from `pose` (4, 4) by `distance` (6,), [angular; linear].
-
-        """
+        """Move it, unless a user drags it, to `pose` (4, 4) displaced by `distance` (6,)."""
         if not self.is_free:
             return
         self.is_placed, goal, is_at = True, displaced_pose(pose, distance), pose_of(self._controls)

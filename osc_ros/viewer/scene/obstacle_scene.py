@@ -81,12 +81,8 @@ class ObstacleScene:
 
 
 def nearest_points(reading: Reading, model: ShapeModel) -> Pair | None:
-    """
-    Return the nearest points (3,) of the pair that the diagnostics name, and their distance [m].
-
-    Base frame. None if there is no such pair, or one of the two is not known, such as a fence.
-
-    """
+    """Return the nearest points (3,) of the pair in the diagnostics, and their distance [m]."""
+    # Base frame. None if there is no such pair, or one of the two is not known, such as a fence.
     pair, robot, q = reading.control.nearest, reading.robot, reading.q
     if pair is None or robot is None or q is None:
         return None

@@ -41,13 +41,8 @@ class PushHandle:
         return not self._is_pushing
 
     def update(self, is_offered: bool, tip: Array) -> None:
-        """
-        Show the handle if `is_offered`; otherwise remove it, and stop pulling.
-
-        While the user drags the handle, a spring force pulls the tip (3,) towards it.
-        Otherwise the handle stays beside the tip.
-
-        """
+        """Show the handle beside the tip (3,) if `is_offered`; else remove it, stop pulling."""
+        # While the user drags the handle, a spring force pulls the tip towards it.
         self._line.visible = is_offered
         if not is_offered:
             if self._controls is not None:

@@ -31,44 +31,21 @@ NEAR = 0.1  # a joint closer to its limit than this share of its range is near i
 
 @dataclass(frozen=True)
 class Follower:
-    """
-    An additional task of the controller.
-
-    Attributes
-    ----------
-    name, link : str
-    is_point : bool
-        Whether the target is a point (kind look_at) instead of a pose.
-    axis : tuple of 3 float
-        For the kind look_at: axis of the link that points at the target.
-
-    """
+    """An additional task of the controller."""
 
     name: str
     link: str
-    is_point: bool
-    axis: tuple[float, ...]
+    is_point: bool  # whether the target is a point (kind look_at) instead of a pose
+    axis: tuple[float, ...]  # (3,) for the kind look_at: axis that points at the target
 
 
 @dataclass(frozen=True)
 class Solid:
-    """
-    An object beside the arm.
+    """An object beside the arm."""
 
-    Attributes
-    ----------
-    shape : str
-        'box', 'sphere', or 'cylinder' or 'capsule' along its z axis.
-    size : tuple of 3 float
-        Lengths of the edges of the box around it, of a capsule without its ends [m].
-    color : tuple of 4 float
-        Red, green, blue, opacity, 0 to 1.
-
-    """
-
-    shape: str
-    size: tuple[float, ...]
-    color: tuple[float, ...]
+    shape: str  # 'box', 'sphere', or 'cylinder' or 'capsule' along its z axis
+    size: tuple[float, ...]  # (3,) edges of the box around it, of a capsule without its ends [m]
+    color: tuple[float, ...]  # red, green, blue, opacity, 0 to 1
 
 
 def sliding_joints(robot: Robot) -> set[int]:
@@ -78,36 +55,19 @@ def sliding_joints(robot: Robot) -> set[int]:
 
 @dataclass
 class ControlReport:
-    """
-    The newest data of an active controller; None or empty until they have arrived.
+    """The newest data of an active controller; None or empty until they have arrived."""
 
-    Attributes
-    ----------
-    pose : (4, 4)
-        Pose of the tip.
-    error, force : (6,)
-        Error from the tip to its set-point, and the tip's wrench, [angular; linear], base axes.
-    external : (6,)
-        Estimated external wrench at the tip, [angular; linear], base axes.
-    goal_errors : dict of str to (6,)
-        Error from the link of a task to its goal; key '': the tip's task.
-    Lambda : (6, 6)
-        Task-space inertia of the tip, [linear; angular].
-    terms : dict of str to (n,)
-        Named parts of the commanded torque; their sum is the torque.
-    level, text, status : int, str, dict
-        Diagnostics: level, message, values.
-
-    """
-
-    pose: Array | None = None
-    error: Array | None = None
-    force: Array | None = None
-    external: Array | None = None
+    # errors and wrenches: (6,), [angular; linear], base axes
+    pose: Array | None = None  # (4, 4) of the tip
+    error: Array | None = None  # from the tip to its set-point
+    force: Array | None = None  # wrench of the tip's task
+    external: Array | None = None  # estimated external wrench at the tip
+    # from the link of a task to its goal; key '': the tip's task
     goal_errors: dict[str, Array] = field(default_factory=dict)
-    Lambda: Array | None = None
+    Lambda: Array | None = None  # (6, 6) task-space inertia of the tip, [linear; angular]
+    # named parts (n,) of the commanded torque, which is their sum
     terms: dict[str, Array] = field(default_factory=dict)
-    level: int = STALE
+    level: int = STALE  # level, message and values of the diagnostics
     text: str = ''
     status: dict[str, str] = field(default_factory=dict)
 
@@ -130,56 +90,28 @@ class ControlReport:
 
 @dataclass
 class Reading:
-    """
-    The latest received data; None or empty until the data have arrived.
-
-    Attributes
-    ----------
-    robot : Robot, optional
-    urdf_text : str
-    followers : tuple of Follower
-    parameters : dict
-        Parameters of the controller by name.
-    lifecycle : str
-        State of the controller; 'absent' if it does not run.
-    offers : frozenset of str
-        Requests that are possible now: 'hold', 'release', 'free_drive', 'push', 'joints',
-        'lifecycle', 'obstacles'.
-    q, effort : (n,)
-        Measured positions [rad, m] and efforts [N m, N].
-    home : (n,)
-        Posture in which the arm started [rad, m]: the simulator's initial positions, otherwise the
-        first measured ones.
-    control : ControlReport
-        Newest data that the controller reports while it is active.
-    solids : dict of str to (Solid, (4, 4))
-        Objects beside the arm by name, with their poses in the base frame.
-    obstacles : dict of str to Obstacle
-        Obstacles of the controller by name, NAMESPACE/ID.
-    gripper : (float, float), optional
-        Width between the fingers [m] and force of each [N].
-    words : deque of (str, str, str)
-        Level, text and time of day of the controller's warnings, newest last.
-    refusals : dict of str to str
-        By the name of a parameter or a request: the reason why its last value, or the last such
-        request, was refused.
-
-    """
+    """The latest received data; None or empty until the data have arrived."""
 
     robot: Robot | None = None
     urdf_text: str = ''
     followers: tuple[Follower, ...] = ()
-    parameters: dict[str, Any] = field(default_factory=dict)
-    lifecycle: str = ABSENT
+    parameters: dict[str, Any] = field(default_factory=dict)  # of the controller by name
+    lifecycle: str = ABSENT  # state of the controller; ABSENT if it does not run
+    # requests that are possible now: 'hold', 'release', 'free_drive', 'push', 'joints',
+    # 'lifecycle', 'obstacles'
     offers: frozenset[str] = frozenset()
-    q: Array | None = None
-    effort: Array | None = None
+    q: Array | None = None  # (n,), measured [rad, m]
+    effort: Array | None = None  # (n,), measured [N m, N]
+    # (n,) at the start: the simulator's initial positions, else the first measured ones [rad, m]
     home: Array | None = None
     control: ControlReport = field(default_factory=ControlReport)
+    # objects beside the arm by name, with their poses (4, 4) in the base frame
     solids: dict[str, tuple[Solid, Array]] = field(default_factory=dict)
-    obstacles: dict[str, Obstacle] = field(default_factory=dict)
-    gripper: tuple[float, float] | None = None
+    obstacles: dict[str, Obstacle] = field(default_factory=dict)  # by name, NAMESPACE/ID
+    gripper: tuple[float, float] | None = None  # width [m], and force of each finger [N]
+    # level, text and time of day of the controller's warnings, newest last
     words: deque[tuple[str, str, str]] = field(default_factory=lambda: deque(maxlen=WORDS))
+    # by parameter or request: the reason why its last value or call was refused
     refusals: dict[str, str] = field(default_factory=dict)
 
     def say(self, level: str, text: str) -> None:
@@ -223,13 +155,8 @@ class Reading:
 
     @property
     def mobility(self) -> tuple[Array, Array] | None:
-        """
-        Translational mobility of the tip: eigenvalues (3,) [1/kg] and axes (3, 3) of Λ⁻¹.
-
-        These are of the translational part of Λ⁻¹: the tip may rotate freely. None if Λ is
-        unknown.
-
-        """
+        """Translational mobility of the tip: eigenvalues (3,) [1/kg] and axes (3, 3) of Λ⁻¹."""
+        # Of the translational part of Λ⁻¹: the tip may rotate freely. None if Λ is unknown.
         if self.control.Lambda is None:
             return None
         values, axes = np.linalg.eigh(np.linalg.pinv(self.control.Lambda, hermitian=True)[:3, :3])
@@ -246,12 +173,7 @@ class Reading:
 
     @property
     def least_share(self) -> float | None:
-        """
-        Smallest controlled share among all directions of the tip, 0 (singular) to 1.
-
-        None if it is unknown.
-
-        """
+        """Smallest controlled share of all directions of the tip, 0 (singular) to 1, if known."""
         try:
             return float(self.control.status['least controlled share'])
         except (KeyError, ValueError):

@@ -40,13 +40,10 @@ BLUE, ORANGE = (40, 110, 220), (230, 120, 20)
 
 
 class Scene:
-    """
-    Draws the latest data of the controller, and turns dragged handles into requests.
+    """Draws the latest data of the controller, and turns dragged handles into requests."""
 
-    `file_of` returns the file of a mesh by its URI in the URDF, or None; `model`: see
-    `CollisionShapes`.
-
-    """
+    # `file_of` returns the file of a mesh by its URI in the URDF, or None; `model`: see
+    # `CollisionShapes`.
 
     def __init__(self, server: Any, actions: Actions, file_of: Callable[[str], Path | None],
                  model: ShapeModel | None = None) -> None:

@@ -30,14 +30,9 @@ FACES_AT_MOST = 30_000  # a capsule replaces a mesh with more faces, because it 
 
 def body_shapes(robot: Robot, urdf_text: str, file_of: Callable[[str], Path | None],
                 separate_links: Collection[str] = ()) -> tuple[dict[int | str, Any], list[str]]:
-    """
-    Return the shape of each body, in the body's frame, and the meshes that could not be loaded.
-
-    Body -1 is the base. Capsules represent a body without a usable visual element. Links in
-    `separate_links` have their own shapes, by link name, in the link's frame. `file_of` returns
-    the file of a mesh by its URI in the URDF, or None.
-
-    """
+    """Return each body's shape, in the body's frame, and the meshes that could not be loaded."""
+    # Body -1 is the base. A body without a usable visual element gets capsules. Links in
+    # `separate_links` have their own shapes by name. `file_of`: see `Scene`.
     parts: dict[int | str, list[Any]] = {}
     missing = []
     for visual in visuals(urdf_text):
@@ -59,13 +54,9 @@ def body_shapes(robot: Robot, urdf_text: str, file_of: Callable[[str], Path | No
 
 
 def capsules(robot: Robot) -> dict[int, Any]:
-    """
-    Return capsules along the links of a robot, by body; the base is -1.
-
-    Capsules run from the origin of a body to the origins of its child bodies and to its tips. A
-    prismatic joint has a rod along its travel.
-
-    """
+    """Return capsules along the links of a robot, by body; the base is -1."""
+    # From the origin of a body to the origins of its child bodies and to its tips. A prismatic
+    # joint has a rod along its travel.
     at = placement(robot, robot.neutral)
     reach = max(float(np.linalg.norm(at.p - at.p[0], axis=1).max()),
                 float(np.linalg.norm(at.T_tips[:, :3, 3], axis=1).max()), 1e-3)

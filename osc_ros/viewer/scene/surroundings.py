@@ -31,12 +31,7 @@ class Objects:
         self._drawn: dict[str, tuple[Solid, Any]] = {}
 
     def update(self, solids: dict[str, tuple[Solid, Array]]) -> None:
-        """
-        Draw these objects at their poses, and remove all others.
-
-        `solids` has, by name, each object and its pose (4, 4) in the base frame.
-
-        """
+        """Draw objects, by name and with poses (4, 4) in the base frame; remove all others."""
         for name in list(self._drawn):
             if name not in solids or solids[name][0] != self._drawn[name][0]:
                 self._drawn.pop(name)[1].remove()
@@ -61,18 +56,10 @@ class Objects:
 
 
 class Fingers:
-    """
-    The fingers of a gripper, placed by its width.
+    """The fingers of a gripper, placed by its width."""
 
-    Parameters
-    ----------
-    server : viser.ViserServer
-    fingers : dict of str to (str, (4, 4), (3,), trimesh.Trimesh)
-        For each link of a finger: name of the scene node of the body that carries it; pose of the
-        closed finger in the frame of that node; direction of opening in the frame of the link;
-        and shape.
-
-    """
+    # For each link of a finger: scene node of the body that carries it; pose (4, 4) of the closed
+    # finger in that node; direction of opening (3,) in the frame of the link; and shape.
 
     def __init__(self, server: Any, fingers: dict[str, tuple[str, Array, Array, Any]]) -> None:
         self._fingers = []
@@ -94,24 +81,11 @@ class Fingers:
 
 
 class CollisionShapes:
-    """
-    The shapes that stand for the links where distances are computed; transparent, hidden at first.
-
-    Attributes
-    ----------
-    model : ShapeModel, optional
-        Shapes of the drawn robot.
-
-    Parameters
-    ----------
-    server : viser.ViserServer
-    model : ShapeModel, optional
-        Default: of the shipped arm with the robot's name; otherwise none.
-
-    """
+    """The shapes that stand for the links in distances; transparent, hidden at first."""
 
     def __init__(self, server: Any, model: ShapeModel | None) -> None:
         self._scene, self._given = server.scene, model
+        # of the drawn robot: the given model, else that of the shipped arm with the robot's name
         self.model: ShapeModel | None = None
         self._is_shown = False
         self._meshes: list[Any] = []
