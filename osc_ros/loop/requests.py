@@ -54,7 +54,7 @@ class Timing(NamedTuple):
 class Status:
     """State of a law and of its supervisor."""
 
-    mode: str  # see `Engine`
+    mode: str  # IDLE, ACTIVE or ENDING, see `Engine`
     text: str  # see `Engine.state`
     reaction: str  # of the supervisor
     counts: dict[str, int]  # number of times that each cause began

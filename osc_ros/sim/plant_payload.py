@@ -12,8 +12,8 @@ from typing import Any
 def with_payload(text: str, link: str, values: Mapping[str, Any]) -> str:
     """Return URDF text with a payload link fixed to `link`; unchanged if the mass is 0."""
     # `values`: 'payload.mass' [kg], 'payload.center_of_mass' (3,) in the frame of `link` [m], and
-    # 'payload.inertia' (6,), xx xy xz yy yz zz, about the centre of mass in the axes of `link` [kg
-    # m²]
+    # 'payload.inertia' (6,), xx xy xz yy yz zz, about the centre of mass in the axes of
+    # `link` [kg m²]
     if not values['payload.mass']:
         return text
     x, y, z = values['payload.center_of_mass']
