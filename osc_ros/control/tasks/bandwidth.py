@@ -55,24 +55,9 @@ _BISECTIONS = 60
 
 
 def largest_natural_frequency(damping_ratio: float, period: float, delay: float = DELAY) -> float:
-    """
-    Largest natural frequency [rad/s] of a sampled loop with a given damping ratio.
-
-    Parameters
-    ----------
-    damping_ratio : float
-        0 or more; without damping the result is 0.
-    period : float [s]
-        Sampling period.
-    delay : float [periods]
-        Time from a sample to the torque computed from it; at least 1, need not be an integer.
-
-    Raises
-    ------
-    InputError
-        The period is not positive, the delay less than 1, or the damping ratio negative.
-
-    """
+    """Largest natural frequency [rad/s] of a loop with a damping ratio; 0 without damping."""
+    # `period` [s]; `delay`: from a sample to its torque [periods], need not be an integer.
+    # InputError: period not positive, delay less than 1, negative ratio.
     _require(damping_ratio >= 0.0, 'damping ratio', damping_ratio, '0 or more')
     _require(period > 0.0, 'period', period, 'more than 0 s')
     return _largest_product(float(damping_ratio), _delay(delay)) / period
@@ -81,13 +66,8 @@ def largest_natural_frequency(damping_ratio: float, period: float, delay: float 
 @lru_cache(maxsize=1024)  # settings are taken over between two states
 def largest_damping_rate(period: float, delay: float = DELAY,
                          natural_frequency: float = 0.0) -> float:
-    """
-    Largest damping rate r = 2ζω [1/s] of a sampled loop.
-
-    It is 0 if the natural frequency ω [rad/s] of the loop is too high for any damping rate. For
-    the other parameters and the errors see `largest_natural_frequency`.
-
-    """
+    """Largest damping rate r = 2ζω [1/s]; 0 if ω [rad/s] is too high for any damping rate."""
+    # Other parameters and errors: `largest_natural_frequency`.
     _require(period > 0.0, 'period', period, 'more than 0 s')
     _require(natural_frequency >= 0.0, 'natural frequency', natural_frequency, '0 or more')
     delay = _delay(delay)
@@ -108,26 +88,17 @@ def largest_damping_rate(period: float, delay: float = DELAY,
 
 
 def largest_damping_ratio(natural_frequency: float, period: float, delay: float = DELAY) -> float:
-    """
-    Largest damping ratio of a sampled loop with a given natural frequency [rad/s].
-
-    It is 0 if the natural frequency is too high for any damping ratio. For the other parameters
-    and the errors see `largest_natural_frequency`.
-
-    """
+    """Largest damping ratio; 0 if the natural frequency [rad/s] is too high for any ratio."""
+    # Other parameters and errors: `largest_natural_frequency`.
     _require(natural_frequency > 0.0, 'natural frequency', natural_frequency, 'more than 0')
     return largest_damping_rate(period, delay, natural_frequency) / (2.0 * natural_frequency)
 
 
 def longest_period(natural_frequency: float, damping_rate: float, push: float = 0.0,
                    delay: float = DELAY) -> float:
-    """
-    Longest sampling period [s] for which the gains of a loop are accepted; may be infinite.
-
-    The gains are ω [rad/s] and r = 2ζω [1/s], with a delay in periods; `push` [rad/s] is the
-    natural frequency of `largest_repulsion_frequency`.
-
-    """
+    """Longest sampling period [s] for which the gains of a loop are accepted; may be infinite."""
+    # The gains are ω [rad/s] and r = 2ζω [1/s]; `push` [rad/s]: see `largest_repulsion_frequency`;
+    # `delay` [periods].
     if push > 0.0:
         total = math.hypot(natural_frequency, math.sqrt(2.0) * push)
         return min(longest_period(natural_frequency, damping_rate, 0.0, delay),
@@ -139,29 +110,19 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
 
 
 def stretch(ratio: float) -> float:
-    """
-    Factor on the period in the bounds of the gains, because of the payload.
-
-    With it the gains are stable even if the arm does not carry the payload of the model. All
-    accelerations are then larger by up to `ratio`, see `limits.payload_ratio`.
-
-    """
+    """Factor on the period in the bounds of the gains: stable also without the model's payload."""
+    # Without it all accelerations are larger by up to `ratio`, see `limits.payload_ratio`.
     return max(1.0, ratio / ABSENT_MARGIN)
 
 
 @lru_cache(maxsize=1024)
 def largest_repulsion_frequency(damping_rate: float, natural_frequency: float, period: float,
                  delay: float = DELAY, margin: float = 1.5) -> float:
-    """
-    Largest natural frequency [rad/s] of the push that moves a joint away from a position limit.
-
-    The push acts in the soft zone before each limit. It adds at most twice the square of its
-    natural frequency to the square of the posture's natural frequency; only the posture's damping
-    [1/s] damps it. The sum must have a gain margin of 1.5, less than the posture alone, so that a
-    push is possible also with the stiffest posture. The condition on the damping does not apply,
-    because the limit itself brakes the joint.
-
-    """
+    """Largest natural frequency [rad/s] of the push that moves a joint away from a limit."""
+    # In the soft zone the push adds at most twice its square to the square of the posture's
+    # frequency; only the posture's damping [1/s] damps the sum. A gain margin of 1.5, less than
+    # the posture's own, allows a push with the stiffest posture. The limit itself brakes the
+    # joint, so the condition on the damping does not apply.
     delay, b = _delay(delay), margin * damping_rate * period
     lower, upper = 0.0, _angles(delay)[1]
     if b > _boundary(upper, delay)[1]:
@@ -177,14 +138,9 @@ def largest_repulsion_frequency(damping_rate: float, natural_frequency: float, p
 
 
 def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
-    """
-    Largest stable rate [1/s] of the integral of a force error, for a contact of any stiffness.
-
-    `damping` is the damping rate of the link along the axis of force [1/s], at most
-    `largest_damping_rate`; `gain`, 0 to 1, is the gain of the proportional part, which uses the
-    force error behind a low-pass filter of the rate damping / 2.
-
-    """
+    """Largest stable rate [1/s] of the integral of a force error, for any contact stiffness."""
+    # `damping`: rate of the link along the axis of force [1/s], at most `largest_damping_rate`;
+    # `gain`, 0 to 1: of the proportional part, behind a low-pass filter of the rate damping / 2.
     return (1.0 - gain) * damping / GAIN_MARGIN
 
 
@@ -208,14 +164,9 @@ def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT,
 
 
 def _boundary(angle: float, delay: float) -> tuple[float, float]:
-    """
-    (ωT)² and rT for which the loop has a root on the unit circle at an angle [rad].
-
-    With a delay of N + f periods, 0 ≤ f < 1, the input during the first fraction f of a period
-    comes from the sample N + 1 periods ago, and later from the sample N periods ago (modified
-    z-transform).
-
-    """
+    """(ωT)² and rT for which the loop has a root on the unit circle at an angle [rad]."""
+    # With a delay of N + f periods, 0 ≤ f < 1, the input during the first fraction f of a period
+    # comes from the sample N + 1 periods ago, later N periods ago (modified z-transform).
     whole = math.floor(delay)
     f = delay - whole
     z = cmath.exp(1j * angle)

@@ -21,20 +21,13 @@ Array = NDArray[np.float64]
 
 
 class Links(NamedTuple):
-    """
-    The m links of the tasks at a joint state, base axes.
+    """The m links of the tasks at a joint state, base axes."""
 
-    - poses (m, 4, 4), twists (6 m,), J (6 m, n)
-    - Lambda_inv (6 m, 6 m): Λ⁻¹
-    - a0 (6 m,): accelerations without forces of the tasks
-
-    """
-
-    poses: Array
-    twists: Array
-    J: Array
-    Lambda_inv: Array
-    a0: Array
+    poses: Array  # (m, 4, 4)
+    twists: Array  # (6 m,)
+    J: Array  # (6 m, n)
+    Lambda_inv: Array  # Λ⁻¹ (6 m, 6 m)
+    a0: Array  # (6 m,), accelerations without forces of the tasks
 
 
 @inlined
@@ -48,21 +41,10 @@ def _scale_to(x, start, most):
 
 @inlined
 def put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
-    """
-    Write the acceleration u = a_d + 2ζω(v_d - v) + ω² e of a link, in the axes of the arguments.
-
-    Computed as u = a_d + 2ζω(v_d - v + ω/(2ζ) e). The approach speed ω/(2ζ) e, and then the whole
-    feedback, are scaled down to their limits and keep their directions, so the link approaches a
-    far target at a bounded speed without wind-up.
-
-    Parameters
-    ----------
-    error, rate, acceleration, u : (6,)
-        Error e, [angular; linear]; its rate v_d - v [rad/s, m/s]; a_d [rad/s², m/s²]; u, written.
-    frequency, ratio, speed, most
-        See `Gains`; `most` is its `acceleration`.
-
-    """
+    """Write u = a_d + 2ζω(v_d - v) + ω² e of a link, (6,) each, in the axes of the arguments."""
+    # As a_d + 2ζω(v_d - v + ω/(2ζ) e), `rate` being v_d - v: the approach speed ω/(2ζ) e, then the
+    # feedback, are scaled down to `speed` and `most` (see `Gains`) and keep their directions. So
+    # the link approaches a far target at a bounded speed without wind-up.
     for half in range(2):
         axes = range(3 * half, 3 * half + 3)
         for k in axes:
@@ -116,12 +98,8 @@ def _put_level(m, d, i):
 
 @part
 def put_task_forces(m, d, links):
-    """
-    Write the forces of all tasks on their links, by priority; return the number of solves.
-
-    The caller must have set `level_wrench` and `level_fastest`.
-
-    """
+    """Write the forces of all tasks on their links, by priority; return the number of solves."""
+    # The caller must have set `level_wrench` and `level_fastest`.
     for i in range(d.k):
         link, source = m.level_link[i], m.turns_with[i]
         if source >= 0:

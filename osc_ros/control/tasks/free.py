@@ -153,14 +153,10 @@ def guide(m, d, links):
 
 @inlined
 def put_damping(m, d):
-    """
-    Replace the posture by damping: its rate rises above the speed limit.
-
-    Above the limit c v = rate · v + brake · (v - speed), so a force F on a mass m moves it no
-    faster than speed + F / (m · brake). The brake comes into force with `guided`, the share of the
-    rules of free drive, so joints that are fast when free drive begins are slowed gradually.
-
-    """
+    """Replace the posture by damping: its rate rises above the speed limit."""
+    # There c v = rate · v + brake · (v - speed): a force F on a mass m moves it no faster than
+    # speed + F / (m · brake). The brake comes into force with `guided`, so joints that are fast
+    # when free drive begins are slowed gradually.
     fastest, first, qd = 0.0, 6 * m.level_link[0], d.qd
     for k in range(d.n):
         fastest = max(fastest, np.abs(qd[k] * m.hand_slow[k]))
@@ -187,12 +183,9 @@ def put_friction(m, d):
 
 
 class Guidance:
-    """
-    A free drive: its settings and gains in the records LAW_M and LAW_D.
+    """A free drive: its settings and gains in the records LAW_M and LAW_D."""
 
-    `box` (2, 3) has the lowest and the highest position of the tip, base frame [m].
-
-    """
+    # `box` (2, 3): lowest and highest position of the tip, base frame [m].
 
     def __init__(self, drive: FreeDrive, robot: Robot, box: Array, m: Any, d: Any) -> None:
         self._d = d

@@ -53,12 +53,7 @@ class Freedoms:
 
 
 class Selection:
-    """
-    Selects the controlled axes of errors and Jacobians.
-
-    Each joint of the robot must have one degree of freedom.
-
-    """
+    """Selects controlled axes of errors and Jacobians; all joints have one degree of freedom."""
 
     def __init__(self, robot: Robot, freedoms: Freedoms) -> None:
         self._mask = np.array(freedoms.controlled)
@@ -73,19 +68,12 @@ class Selection:
 
 
 def freedoms_of(robot: Robot) -> Freedoms:
-    """
-    Return the axes that the arm can control at its tip.
-
-    An arm whose tip has six degrees of freedom controls all axes. An arm whose tip has k < 6
-    degrees of freedom controls the position and k - 3 rotations. The rotations, and the link
-    between base and tip in whose axes they are, are chosen for the best conditioning: the ratio of
-    smallest to largest singular value of the scaled Jacobian (`scaled_jacobian`) that 90 % of
-    SAMPLES random positions exceed. For an arm of five joints (base, shoulder, elbow, wrist bend,
-    wrist roll) the axes are position, pitch and roll. An arm that cannot control all three
-    directions of the position, for example a planar arm, controls two of them and one more
-    rotation, and so on.
-
-    """
+    """Return the axes that the arm can control at its tip."""
+    # A tip with six degrees of freedom: all axes; with k < 6: the position and k - 3 rotations (on
+    # an arm of five joints pitch and roll), or two directions and one more rotation if it cannot
+    # control all of the position (a planar arm), and so on. Rotations, and the link in whose axes
+    # they are, are compared by the ratio of the singular values (`scaled_jacobian`, smallest
+    # to largest) that 90 % of SAMPLES random positions exceed; the highest is chosen.
     rng = np.random.default_rng(0)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)

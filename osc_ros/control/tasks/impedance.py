@@ -98,12 +98,7 @@ class Impedance:
 
 @inlined
 def _carried_at(table, ratio):
-    """
-    Interpolate the largest stable ω T for a damping ratio, from a row of `carried`.
-
-    ω is a natural frequency [rad/s], T the control period [s].
-
-    """
+    """Interpolate the largest stable ω T for a damping ratio, from a row of `carried`."""
     x, y = table[0], table[1]
     if ratio >= x[-1]:
         return y[-1]
@@ -135,14 +130,10 @@ def _mobility_along(m, d, i, mobility, axis):
 
 @inlined
 def _find_shares(m, d, i, mobility, fastest):
-    """
-    Return the stable fractions of the commanded stiffness for rotation and for translation.
-
-    Also returns a bound of the squared natural frequencies in force. The largest squared frequency
-    of the task is at most the sum of those of rotation and translation, so each gets half of the
-    stable limit, or the part that the other does not use.
-
-    """
+    """Return the stable fractions of the commanded stiffness for rotation and for translation."""
+    # Third: a bound of the squared natural frequencies in force. The task's largest is at most the
+    # sum of those of rotation and translation, so each gets half of the stable limit, or the part
+    # that the other does not use.
     turning = moving = least = 0.0
     for axis in range(6):
         along = _mobility_along(m, d, i, mobility, axis)
@@ -162,13 +153,9 @@ def _find_shares(m, d, i, mobility, fastest):
 
 @inlined
 def _dissipation(d, i, least, fastest):
-    """
-    Lower bound of the power that the damper of task i dissipates [W].
-
-    The damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S; its squared natural frequencies a are at most
-    `least` [1/s²].
-
-    """
+    """Lower bound of the power that the damper of task i dissipates [W]."""
+    # The damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S; its squared natural frequencies a are at most
+    # `least` [1/s²].
     power = 0.0
     for a in range(6):
         power += (d.level_weight[i, a] * d.level_rate[i, a]) ** 2
@@ -220,13 +207,8 @@ def _pay(m, d, i, dissipated, dt):
 
 @inlined
 def advance(m, d, i, mobility, time):
-    """
-    Advance the impedance of task i to a time [s], and write its gains and wrench.
-
-    Error and rate are those of the last tick, as is `mobility` (6 m, 6 m), Λ⁻¹ of the links in
-    base axes.
-
-    """
+    """Advance the impedance of task i to a time [s], and write its gains and wrench."""
+    # Error, rate and `mobility` (6 m, 6 m), Λ⁻¹ of the links in base axes, are of the last tick.
     dt = min(max(time - d.impedance_time[i], 0.0), LONGEST_TICK)
     if d.impedance_time[i] == -np.inf:
         dt = 0.0
@@ -246,13 +228,8 @@ def advance(m, d, i, mobility, time):
 
 @cache
 def carried() -> Array:
-    """
-    Damping ratios, and for each the largest stable ω T (2, RATIOS).
-
-    ω is the natural frequency [rad/s], T the control period [s]. The first call is slow; its
-    result is kept.
-
-    """
+    """Damping ratios, and for each the largest stable ω T (2, RATIOS); the first call is slow."""
+    # ω is the natural frequency [rad/s], T the control period [s].
     ratios = np.geomspace(LEAST_RATIO, LARGEST_RATIO, RATIOS)
     return np.array([ratios, [largest_natural_frequency(one, 1.0) for one in ratios.tolist()]])
 
@@ -265,13 +242,8 @@ class VariableImpedance:
 
     def begin(self, stiffness: Array, damping_ratio: Array, change_time: float, capacity: float
               ) -> None:
-        """
-        Begin with a stiffness (6,), a damping ratio (6,) and a full tank.
-
-        1 % of a step remains after `change_time` [s]. `capacity` is that of the energy tank [J];
-        infinite: the stiffness follows every command.
-
-        """
+        """Begin with a stiffness (6,), a damping ratio (6,) and a full tank of `capacity` [J]."""
+        # 1 % of a step remains after `change_time` [s]; with infinite capacity no rise waits.
         d, i = self._d, self._i
         d.wanted_impedance[i] = np.maximum(stiffness, SOFTEST), damping_ratio, np.zeros(6)
         d.impedance_stamp[i], d.carried[i] = -np.inf, carried()

@@ -21,13 +21,8 @@ def put_kind(m, d, i):
 
 @inlined
 def guided_by_link(m, d, i, target):
-    """
-    Motion of a set-point that moves with the link of task i: R, x, ω, v, and its distance [m].
-
-    At this distance a rotation of the link moves it; 0 for a pose. `target` (4, 4) is the present
-    set-point.
-
-    """
+    """Motion of a set-point that moves with the link of task i: R, x, ω, v; its distance [m]."""
+    # At this distance a rotation moves it; 0 for a pose. `target` (4, 4): present set-point.
     return point_on_axis(m, d, i, target) if m.task_kind[i] == 1 else motion_of_link(d, i)
 
 

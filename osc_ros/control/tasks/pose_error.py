@@ -88,13 +88,9 @@ def _pose_error(pose, target, error):
 
 
 def pose_error(pose: Array, target: Array) -> Array:
-    """
-    Pose error (6,) from a pose (4, 4) to a target (4, 4), base axes, [angular; linear] [rad, m].
-
-    The angular part is the rotation vector from the present orientation to the target's, whose
-    length is the angle between them, 0 to π. The linear part is the difference of the positions.
-
-    """
+    """Pose error (6,) from a pose (4, 4) to a target (4, 4), base axes, [angular; linear]."""
+    # Angular: rotation vector from the present orientation to the target's, of length 0 to π
+    # [rad]. Linear: difference of the positions [m].
     error = np.empty(6)
     _pose_error(pose, target, error)
     return error

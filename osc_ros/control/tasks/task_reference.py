@@ -4,15 +4,13 @@
 """
 Activation, wrench and impedance of the tasks at a tick.
 
-`put_references` advances activations and commanded impedances before the dynamics of the tick are
-computed. `put_wrenches` computes the wrenches along the axes of force after the dynamics, because
-it transforms a measured wrench into the task's frame at this tick.
+`put_references` comes before the dynamics of the tick, `put_wrenches` after them, because it
+transforms a measured wrench into the task's frame at this tick.
 
 The activation changes by a C² step. The wrench in force approaches the commanded one behind a
-critically damped filter, C¹. In a closed force loop an integral of the force error and its
-low-pass filtered value are added, see `osc_ros.control.tasks.task.ForceControl`. The integral
-pauses while limits change the torques or no fresh wrench is measured. The filtered error loses
-its weight as the measured wrench grows old.
+critically damped filter, C¹. A closed force loop adds an integral of the force error and its
+low-pass filtered value, see `task.ForceControl`. The integral pauses while limits change the
+torques or no fresh wrench is measured; the filtered error loses weight as the wrench grows old.
 """
 
 from __future__ import annotations
@@ -83,12 +81,8 @@ def _add_correction(m, d, i, R, time, dt):
 
 @kernel
 def put_references(m, d, mobility):
-    """
-    Advance changing activations and commanded impedances.
-
-    `mobility` (6 m, 6 m) is Λ⁻¹ of the links in base axes, of the last tick.
-
-    """
+    """Advance changing activations and commanded impedances."""
+    # `mobility` (6 m, 6 m) is Λ⁻¹ of the links in base axes, of the last tick.
     for i in range(d.k):
         if d.activation_changes[i] != 0:
             _put_activation(m, d, i, d.time)
@@ -100,13 +94,9 @@ def put_references(m, d, mobility):
 
 @kernel
 def put_wrenches(m, d, poses):
-    """
-    Advance the wrenches of the tasks with axes of force; write them to `level_wrench`.
-
-    `poses` (m, 4, 4) are those of the links at this tick. If the limits changed the last torque,
-    the integral of the force error pauses.
-
-    """
+    """Advance the wrenches of the tasks with axes of force; write them to `level_wrench`."""
+    # `poses` (m, 4, 4) are those of the links at this tick. While the limits change the torques,
+    # the integral of the force error pauses.
     time = d.time
     for i in range(d.k):
         if not m.forces[i].any():
