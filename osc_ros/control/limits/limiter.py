@@ -65,9 +65,8 @@ def _put_window(d):
 def near_bounds(m, d, clearance, gravity):
     """Compute the bounds of a tick; return -1 if `tau_limited` is within them, without `limit`."""
     # Otherwise return the number of rows, of gravity loads and near pairs; then write the inverse
-    # of the inertia matrix, and call `limit`. `qdd_posture`: acceleration of the posture;
-    # `qdd_law`: all others due to the torques. `clearance`: a record CLEARANCE; gravity (3,)
-    # [m/s²].
+    # of the inertia matrix, and call `limit`. On entry `qdd_posture` is the acceleration of the
+    # posture, `qdd_law` all others due to the torques. `clearance`: CLEARANCE; gravity [m/s²].
     count = 0
     if d.limits_change:
         _advance(m, d)

@@ -224,9 +224,8 @@ def _advance(c, o, dt, tau, qd, axes, hold, friction):
 def compensate(c, o, time, tau, qd, axes, hold, friction):
     """Advance the compensation `c` to a state; `o` is an OBSERVER after `observer.observe`."""
     # `tau`: torques of the law (n,) [N·m, N]; `axes` (3, 3): of the first task, in base axes;
-    # `hold`: FOLLOWS, FALLS (must not grow: a target waits for the arm, or contact), HELD (no
-    # change). `friction` (n,) or (0,): compensation in `tau`, which replaces the observer's
-    # friction model.
+    # `hold`: FOLLOWS; FALLS: must not grow, as a target waits for the arm, or in contact; HELD.
+    # `friction` (n,) or (0,): compensation in `tau`, replaces the friction model of the observer.
     dt = _elapsed(c, time)
     made_up = share(bandwidth_in_force(o), dt)
     for k in range(c.n):
@@ -323,9 +322,8 @@ def random_position(robot: Robot, rng: np.random.Generator) -> Array:
 class Compensation:
     """Torque that compensates load, wrong masses and friction."""
 
-    # `limits`: `settings.limits(robot)`, if already computed, because it takes as long as many
-    # ticks. `yields` (6,): of `yielding_axes`. `knows_friction`: the law compensates friction,
-    # too.
+    # `limits`: `settings.limits(robot)` if already computed, which takes as long as many ticks.
+    # `yields` (6,): of `yielding_axes`. `knows_friction`: the law compensates friction, too.
 
     def __init__(self, robot: Robot, settings: Disturbance | None = None,
                  limits: Array | None = None, yields: ArrayLike = 0.0,

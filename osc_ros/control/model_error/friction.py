@@ -42,8 +42,7 @@ VELOCITY = 0.02  # default width of the transition from one direction to the oth
 
 def feedback_gain(rate: float, tick: float) -> float:
     """Gain κ of the compensation's feedback, at most FEEDBACK."""
-    # `rate`: highest rate of the tasks' velocity feedback [1/s]; `tick`: time between two torques
-    # [s].
+    # `rate`: highest rate of the tasks' velocity feedback [1/s]; `tick`: between torques [s].
     loop = rate * tick
     return FEEDBACK if loop <= 0.0 else min(max(FASTEST_LOOP / loop - 1.0, 0.0), FEEDBACK)
 
@@ -54,9 +53,8 @@ gain_of = inlined(feedback_gain)  # for kernels
 @kernel
 def put_compensation(m, d, gain):
     """Write the torques (n,) [N·m; N] that compensate friction; formulas are in `Friction`."""
-    # If `tau_limited` satisfies the effort limits, so does its sum with these torques. τₑ is
-    # `tau_limited` minus the model's torque for the reference motion, see `step.reference`; `gain`
-    # is κ, of `feedback_gain`.
+    # Their sum with `tau_limited` satisfies the effort limits if `tau_limited` does. τₑ is this
+    # minus the model's torque for the reference motion, see `step.reference`; `gain` is κ.
     torque, model, q, qd, tau = d.tau_friction, d.reference[2], d.q, d.qd, d.tau_limited
     coulomb, viscous = m.friction[0], m.friction[1]
     # one factor for all joints, because the torque of each joint accelerates the others too
