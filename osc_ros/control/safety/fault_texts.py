@@ -40,7 +40,8 @@ def velocity_text(names: tuple[str, ...], joint: int, kind: float, figure: float
         velocity_check.SCALED: f'in another unit, or filtered? ({ratio})',
         velocity_check.EXCHANGED: f"exchanged with '{other}'?",
         velocity_check.LATE: f'{1e3 * figure:.0f} ms late?',
-    }.get(int(kind) if math.isfinite(kind) else 0, f'not explained (its integral is {said:.3g})') + (
+    }.get(int(kind) if math.isfinite(kind) else velocity_check.UNKNOWN,
+          f'not explained (its integral is {said:.3g})') + (
         ': velocity does not fit the positions and is corrected by them')
 
 
