@@ -89,7 +89,7 @@ class Attacked:
     def jog(self, seed, angular=0.5, linear=0.1, seconds=1.0):
         """Move the tip with a twist in a random direction, of these speeds [rad/s, m/s]."""
         self.law.follow(TwistGoal(np.concatenate([angular * direction(seed),
-                                            linear * direction((seed, 1))]), seconds))
+                                            linear * direction((seed, 1))]), self.now + seconds))
         return self
 
     def run(self, seconds):

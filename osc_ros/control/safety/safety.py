@@ -69,6 +69,8 @@ from osc_ros.dynamics.algebra.vectors import any_beyond, assign
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
 # After a change of the clock, a joint farther from its prediction is that of another arm [rad, m].
 ELSEWHERE = 0.02
+# Shares of the speed limit between which what remains of a fade stops driving a joint.
+UNDRIVEN = 1.0, 1.2
 HASTE = 0.1  # factor on `fade_time` while a joint is faster than its limit
 
 
@@ -102,13 +104,23 @@ def begin_fade(d, duration):
 
 
 @inlined
-def fade(d, dt):
-    """Advance the fade by dt [s], and add its remaining difference to the wanted torque."""
+def fade(m, d, dt):
+    """
+    Advance the fade by dt [s], and add its remaining difference to the wanted torque.
+
+    It belongs to the state in which it began: it does not drive a joint that is too fast, see
+    UNDRIVEN.
+
+    """
     if d.fade_duration > 0.0:
         age = d.fade_age = min(d.fade_age + dt, d.fade_duration)
         rest = 1.0 - smoothed(age / d.fade_duration)
         for i in range(d.n):
-            d.wanted[i] += rest * d.fade_from[i]
+            part = rest * d.fade_from[i]
+            if part * d.qd[i] > 0.0:
+                fast = np.abs(d.qd[i]) / m.fastest[i]
+                part *= 1.0 - smoothed((fast - UNDRIVEN[0]) / (UNDRIVEN[1] - UNDRIVEN[0]))
+            d.wanted[i] += part
         if age >= d.fade_duration:
             d.fade_duration = 0.0
 
@@ -357,7 +369,7 @@ def _put_sent(m, d, now, source, is_of_law):
     is_answer = d.time != d.sent_time and not d.is_blind
     d.was_blind, d.source, d.sent_time, d.sent_at = 1 if d.is_blind else 0, source, d.time, now
     # during a gap the joints had the last torque, so the fade advances by one period at most
-    fade(d, min(dt, m.period))
+    fade(m, d, min(dt, m.period))
     # after a gap, or if the stamps jump ahead, the rate limit allows no more than after one period
     bound(m, d, min(dt, max(d.spacing, m.period)))
     assign(d.tau, d.sent)
