@@ -31,8 +31,8 @@ _PATCH = Lock()
 class Access:
     """Decides from the headers of a request whether the page answers it."""
 
-    # With every WebSocket, a browser sends the origin of the page that opened it (`Origin`), and the
-    # name by which it reached this machine (`Host`): an attacker's name after DNS rebinding.
+    # With every WebSocket, a browser sends the origin of the page that opened it (`Origin`), and
+    # the name by which it reached this machine (`Host`): an attacker's name after DNS rebinding.
 
     def __init__(self, host: str, origins: Sequence[str] = ()) -> None:
         self._origins = [_origin(one) for one in origins]

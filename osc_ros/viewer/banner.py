@@ -33,7 +33,7 @@ class Condition(NamedTuple):
 class Banner:
     """Shows the condition of the controller in a colour."""
 
-    # Green: within the tolerance of the goal, or else of the set-point. Blue: on the way, or guided.
+    # Green: within the tolerance of the goal, else of the set-point. Blue: on the way, or guided.
     # Amber: held away, or a warning. Red: a watchdog reacts. Grey: not active, or no reports.
 
     def __init__(self, server: Any) -> None:

@@ -24,8 +24,8 @@ LATE = 30  # number of latest views that a browser may still report
 
 def camera_shift(R: Array, position: Array, points: Array, half: Array, radius: float) -> Array:
     """Return the least shift (3,) of the camera backwards, then sideways, to show all points."""
-    # Base frame; R: right, down, ahead; `half` (2,): tangents of half the field of view, horizontal,
-    # vertical; `radius` [m]: distance sideways from a point (n, 3) that is to be shown, too.
+    # Base frame; R: right, down, ahead; `half` (2,): tangents of half the field of view, sideways
+    # and up; `radius` [m]: distance sideways from a point (n, 3) that is to be shown, too.
     local = (points - position) @ R
     ahead = half * local[:, 2:] - radius
     low, high = (local[:, :2] - ahead).max(axis=0), (local[:, :2] + ahead).min(axis=0)
