@@ -245,13 +245,9 @@ class _Tree:
     limited: list[int] = field(default_factory=list)  # link whose joint has its limits, or -1
 
     def add(self, joint: str, kind: str, parent: int, T: Array, axis: Array, link: int) -> Array:
-        """
-        Append the bodies that a joint moves; only the last one has mass.
-
-        T (4, 4) is the pose of the joint's link in the parent body at position 0. Returns
-        T_link_body (4, 4), the pose of the last body in the joint's link.
-
-        """
+        """Append the bodies that a joint moves; only the last one has mass."""
+        # T (4, 4): pose of the joint's link in the parent body at position 0. The result (4, 4) is
+        # the pose of the last body in the joint's link.
         made_of = JOINT_TYPES[kind]
         z = axis_on_z(axis) if made_of.has_axis else np.eye(4)
         T_link_last = np.eye(4)

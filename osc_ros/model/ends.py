@@ -9,14 +9,10 @@ from osc_ros.model.urdf import description as urdf_description
 
 
 def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
-    """
-    Return the root link, and each link that ends a chain with its number of moving joints.
-
-    The longest chain comes first. A chain ends before a hand. A hand begins at a joint that mimics
-    another, or that another mimics, and where the chain forks into parts none of which has more
-    joints than the chain up to the fork. Raises ModelError for a bad URDF.
-
-    """
+    """Return the root link, and each link that ends a chain with its number of moving joints."""
+    # The longest chain comes first. A chain ends before a hand. A hand begins at a joint that
+    # mimics another, or that another mimics, and where the chain forks into parts none of which
+    # has more joints than the chain up to the fork. ModelError for a bad URDF.
     found = urdf_description(text)
     coupled = {*found.mimics, *(mimic.source for mimic in found.mimics.values())}
     joints, parents = {-1: 0}, found.parent.tolist()

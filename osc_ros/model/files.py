@@ -40,12 +40,8 @@ def shipped_urdf(name: str) -> Path:
 
 
 def urdf_path(urdf: str | os.PathLike[str]) -> Path | None:
-    """
-    Path of a URDF that is given as the path of its file; None if it is given as text.
-
-    A str is a path if it ends in a suffix such as .urdf and is not XML.
-
-    """
+    """Path of a URDF that is given as the path of its file; None if it is given as text."""
+    # a str is a path if it ends in a suffix such as .urdf and is not XML
     if isinstance(urdf, str) and ('<' in urdf or '\n' in urdf or not Path(urdf).suffix):
         return None
     return Path(urdf).expanduser() if isinstance(urdf, (str, os.PathLike)) else None
@@ -85,14 +81,9 @@ def file_text(path: Path, content: str, what: str = 'the file',
 
 
 def mesh_file(name: str, folder: Path, readable: Collection[str]) -> Path | None:
-    """
-    Return the file of a mesh with one of the `readable` suffixes; None if there is none.
-
-    The name in the URDF is 'package://…', 'file://…', an absolute path, or relative to the folder
-    of the URDF. Packages are searched in this folder, in its parents, and in the folders of
-    PACKAGES.
-
-    """
+    """Return the file of a mesh with one of the `readable` suffixes; None if there is none."""
+    # The name is 'package://…', 'file://…', an absolute path, or relative to `folder`, that of the
+    # URDF. Packages are searched in `folder`, in its parents, and in the folders of PACKAGES.
     name = name.removeprefix('file://')
     places = [folder / name]
     if name.startswith('package://'):

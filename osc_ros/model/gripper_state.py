@@ -21,29 +21,13 @@ PRESSING = 0.8  # least force of stalled fingers, relative to the commanded forc
 
 @dataclass(frozen=True)
 class GripperState:
-    """
-    The newest state of a gripper.
+    """The newest state of a gripper."""
 
-    Attributes
-    ----------
-    width : float [m]
-        Distance between the fingers.
-    rate : float [m/s]
-        Rate of the width, positive when opening.
-    force : float [N]
-        Drive force at each finger, positive when closing.
-    goal : float [m]
-        Width of the last command.
-    commanded_force : float [N]
-        Largest force of the last command.
-
-    """
-
-    width: float
-    rate: float
-    force: float
-    goal: float
-    commanded_force: float
+    width: float  # distance between the fingers [m]
+    rate: float  # of the width, positive when opening [m/s]
+    force: float  # drive force at each finger, positive when closing [N]
+    goal: float  # width of the last command [m]
+    commanded_force: float  # largest force of the last command [N]
 
     @property
     def is_at_goal(self) -> bool:
@@ -87,13 +71,9 @@ class HandGoal(NamedTuple):
 
 
 def goal_of(command: Sequence[float]) -> HandGoal:
-    """
-    Return the goal for one to three numbers: width [m], force [N] and speed [m/s].
-
-    The default replaces a NaN or missing force or speed; a NaN width remains NaN. InputError for
-    another count of numbers.
-
-    """
+    """Return the goal for one to three numbers: width [m], force [N] and speed [m/s]."""
+    # The default replaces a NaN or missing force or speed; a NaN width remains NaN. InputError for
+    # another count of numbers.
     if not 1 <= len(command) <= 3:
         raise InputError(f'{len(command)} numbers for the gripper: give its width [m], '
                          'then its largest force [N], then its speed [m/s]')

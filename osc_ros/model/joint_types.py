@@ -14,25 +14,14 @@ Array = NDArray[np.float64]
 
 
 class JointType(NamedTuple):
-    """
-    A type of joint.
+    """A type of joint."""
 
-    Attributes
-    ----------
-    steps : tuple of (str, (4, 4))
-        The elementary joints from parent to child. Each has a type, 'revolute', 'prismatic' or
-        'spherical', and a rotation whose third column is its axis, in a frame whose z axis is the
-        axis of the URDF joint.
-    has_axis : bool
-        Whether <axis> is read; if not, the axes of the joint are the axes of its frame.
-    has_range : bool
-        Whether <limit> may bound the position.
-
-    """
-
+    # elementary joints from parent to child: type ('revolute', 'prismatic' or 'spherical'), and a
+    # rotation (4, 4) whose third column is the joint's axis, in a frame whose z axis is the axis
+    # of the URDF joint
     steps: tuple[tuple[str, Array], ...]
-    has_axis: bool = True
-    has_range: bool = True
+    has_axis: bool = True  # whether <axis> is read; if not, the axes are those of the frame
+    has_range: bool = True  # whether <limit> may bound the position
 
 
 _ALONG_X = np.eye(4)[:, [1, 2, 0, 3]]

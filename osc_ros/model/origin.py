@@ -22,13 +22,8 @@ UNIT = 0.01  # accepted difference of the length of a quaternion from 1
 
 
 def origin_pose(element: ElementTree.Element, where: str = 'the robot description') -> Array:
-    """
-    Return the pose (4, 4) of the <origin> of an element; the identity if there is none.
-
-    Raises ModelError if numbers are wrong or an attribute is unknown; its message begins with
-    `where`.
-
-    """
+    """Return the pose (4, 4) of the <origin> of an element; the identity if there is none."""
+    # ModelError, which begins with `where`, for wrong numbers or an unknown attribute
     return np.asarray(poses([origin(element, where)])[0])
 
 

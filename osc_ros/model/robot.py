@@ -228,12 +228,8 @@ class Robot:
         return self.chain and bool(self.definite.all())
 
     def __reduce__(self) -> tuple[object, ...]:
-        """
-        Pickle as a call of the constructor.
-
-        Mapping proxies cannot be pickled, and unpickled arrays would be writeable.
-
-        """
+        """Pickle as a call of the constructor."""
+        # mapping proxies cannot be pickled, and unpickled arrays would be writeable
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return Robot, tuple((values | {'frames': dict(self.frames)}).values())
 

@@ -15,12 +15,8 @@ ACCEPTED = "<disable_collisions link1='…' link2='…' reason='…'/>"
 
 
 def disabled_pairs(text: str, where: str = 'the SRDF') -> dict[frozenset[str], str]:
-    """
-    Return the reason for each pair of link names of an SRDF's <disable_collisions> elements.
-
-    Raises ModelError, whose message begins with `where`, if the text is not an SRDF.
-
-    """
+    """Reason for each pair of link names of an SRDF's <disable_collisions> elements."""
+    # ModelError, which begins with `where`, if the text is not an SRDF
     if '<!ENTITY' in text:  # a few lines of them can expand to gigabytes
         raise ModelError(f'{where} declares XML entities: give an SRDF without them')
     try:

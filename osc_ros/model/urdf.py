@@ -43,73 +43,39 @@ class Mimic:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """
-    The tree of links in a URDF, root first and every parent before its children.
+    """The tree of links in a URDF, root first and every parent before its children."""
 
-    Entry i of every sequence belongs to link i and to the joint that carries it. No joint carries
-    the root; its joint name is '' and its kind 'fixed'.
-
-    Attributes
-    ----------
-    name : str
-    links, joints, kinds : tuple of str, length m
-    parent : (m,) int
-        Index of the joint's parent link; -1 for the root.
-    T_parent_link : (m, 4, 4)
-        Joint origin: pose of the link in its parent's frame with the joint at zero [m].
-    axis : (m, 3)
-        Unit joint axis in the link's frame.
-    inertia : (m, 6, 6)
-        Spatial inertia [angular; linear] about the link's origin, in its frame [kg m², kg m, kg];
-        zero if the link has no <inertial>.
-    moments : (m, 3)
-        Principal moments of the <inertia> tensor, ascending [kg m²].
-    position_limits : (m, 2)
-    velocity_limits, effort_limits, deceleration_limits : (m,)
-        [rad, m], [rad/s, m/s], [N·m, N], [rad/s², m/s²]; infinite if missing.
-    coulomb_friction, viscous_friction : (m,)
-        Friction and damping of <dynamics> [N·m, N], [N·m·s/rad, N·s/m]; zero if missing.
-    mimics : mapping of int to Mimic
-        By the index of the link that the mimic joint carries.
-    unused, turned : tuple of str
-        Sentences on parts of the links and joints that this package does not use, and on angles
-        of origins that are probably in degrees.
-    shaped : (m,) bool
-        Whether the link has a visual or collision shape.
-    soft_limits : (m, 2)
-        Of <safety_controller> [rad, m]; infinite if missing.
-
-    """
+    # Entry i of every sequence belongs to link i and to the joint that carries it. No joint
+    # carries the root; its joint name is '' and its kind 'fixed'.
 
     name: str
     links: tuple[str, ...]
     joints: tuple[str, ...]
     kinds: tuple[str, ...]
-    parent: NDArray[np.intp]
-    T_parent_link: Array
-    axis: Array
+    parent: NDArray[np.intp]  # (m,) index of the joint's parent link; -1 for the root
+    T_parent_link: Array  # (m, 4, 4) pose of the link in its parent's frame, joint at zero [m]
+    axis: Array  # (m, 3) unit joint axis in the link's frame
+    # (m, 6, 6) spatial inertia [angular; linear] about the link's origin, in its frame; zero
+    # without <inertial> [kg m², kg m, kg]
     inertia: Array
-    moments: Array
-    position_limits: Array
-    velocity_limits: Array
-    effort_limits: Array
-    deceleration_limits: Array
-    coulomb_friction: Array
-    viscous_friction: Array
-    mimics: Mapping[int, Mimic]
+    moments: Array  # (m, 3) principal moments of the <inertia> tensor, ascending [kg m²]
+    position_limits: Array  # (m, 2) [rad, m]; infinite if missing, as are all limits
+    velocity_limits: Array  # (m,) [rad/s, m/s]
+    effort_limits: Array  # (m,) [N·m, N]
+    deceleration_limits: Array  # (m,) [rad/s², m/s²]
+    coulomb_friction: Array  # (m,) friction of <dynamics> [N·m, N]; zero if missing
+    viscous_friction: Array  # (m,) damping of <dynamics> [N·m·s/rad, N·s/m]; zero if missing
+    mimics: Mapping[int, Mimic]  # by the index of the link that the mimic joint carries
+    # sentences on parts of links and joints that this package does not use
     unused: tuple[str, ...]
-    turned: tuple[str, ...]
-    shaped: NDArray[np.bool_]
-    soft_limits: Array
+    turned: tuple[str, ...]  # sentences on angles of origins that are probably in degrees
+    shaped: NDArray[np.bool_]  # (m,) whether the link has a visual or collision shape
+    soft_limits: Array  # (m, 2) of <safety_controller> [rad, m]; infinite if missing
 
 
 def description(text: str) -> Description:
-    """
-    Return the tree of links in a URDF.
-
-    Raises ModelError if the text is not a URDF with one tree of links, or a number is not valid.
-
-    """
+    """Return the tree of links in a URDF."""
+    # ModelError: the text is not a URDF with one tree of links, or a number is not valid
     robot = robot_element(text)
     links = _named(robot, 'link')
     joints = _named(robot, 'joint')
@@ -152,14 +118,9 @@ def description(text: str) -> Description:
 
 
 def pair(urdf: str | os.PathLike[str]) -> str:
-    """
-    Return a URDF with two copies of an arm side by side, with prefixes 'left_' and 'right_'.
-
-    Both are mounted on the link 'pedestal', whose origin is midway between them, with y to the
-    left. `urdf` is the text or the path of the arm's URDF. Raises ModelError if it is not a URDF
-    with one tree of links.
-
-    """
+    """Return a URDF with two copies of an arm side by side, prefixes 'left_' and 'right_'."""
+    # Both are mounted on the link 'pedestal', whose origin is midway between them, with y to the
+    # left. `urdf` is a text or a path; ModelError if it is not a URDF with one tree of links.
     text = urdf_text(urdf)
     both = ElementTree.Element('robot', name=f"dual_{robot_element(text).get('name', '')}")
     both.extend(robot_element(text).findall('material'))

@@ -157,13 +157,9 @@ def _link_list(robot: Robot, i: int) -> str:
 
 
 def require_compact(mass: float, center: Array, inertia: Array, farthest: float = 2.0) -> None:
-    """
-    Raise ModelError for a payload whose inertia (3, 3) is far too large, or its centre far away.
-
-    Its unit is wrong then, and torques for it would throw the arm. `center` (3,) may be up to
-    `farthest` from the origin of its link [m].
-
-    """
+    """Raise ModelError for a payload with a far too large inertia, or a centre far away."""
+    # Its unit is wrong then, and torques for it would throw the arm. `inertia` is (3, 3); `center`
+    # (3,) may be up to `farthest` from the origin of its link [m].
     away, moment = float(np.linalg.norm(center)), float(np.abs(inertia).max(initial=0.0))
     if mass > 0.0 and away > farthest:
         raise ModelError(

@@ -26,41 +26,20 @@ SIZES = {'box': 'size', 'cylinder': 'radius length', 'capsule': 'radius length',
 
 @dataclass(frozen=True)
 class Visual:
-    """
-    One shape on a link.
-
-    Attributes
-    ----------
-    link : str
-    pose : (4, 4)
-        Pose of the shape in the frame of the link [m].
-    kind : str
-        'box', 'cylinder' or 'capsule' (along z; URDF 1.2), 'sphere' or 'mesh'.
-    size : tuple of float
-        Box: edges; cylinder: radius, length; sphere: radius [m]; mesh: scale along x y z.
-    mesh : str
-        URI or path of the mesh as in the URDF; empty for other shapes.
-    color : tuple of 4 float
-        Red, green, blue, opacity, 0 to 1.
-
-    """
+    """One shape on a link."""
 
     link: str
-    pose: Array
-    kind: str
+    pose: Array  # (4, 4) of the shape in the frame of the link [m]
+    kind: str  # 'box', 'cylinder' or 'capsule' (along z; URDF 1.2), 'sphere' or 'mesh'
+    # box: edges; cylinder, capsule: radius, length; sphere: radius [m]; mesh: scale along x y z
     size: tuple[float, ...]
-    mesh: str
-    color: tuple[float, ...]
+    mesh: str  # URI or path of the mesh as in the URDF; empty for other shapes
+    color: tuple[float, ...]  # red, green, blue, opacity, 0 to 1
 
 
 def visuals(urdf_text: str) -> list[Visual]:
-    """
-    Return all usable visual elements of a URDF; an empty list if the text is not XML.
-
-    Elements with an unknown shape or wrong numbers are skipped, because they are no reason to
-    refuse an arm.
-
-    """
+    """Return all usable visual elements of a URDF; an empty list if the text is not XML."""
+    # an unknown shape or wrong numbers are no reason to refuse an arm: such elements are skipped
     try:
         root = ElementTree.fromstring(urdf_text)
     except ElementTree.ParseError:
@@ -75,15 +54,9 @@ def visuals(urdf_text: str) -> list[Visual]:
 
 
 def collision_elements(urdf_text: str) -> list[Visual]:
-    """
-    Return all collision elements of a URDF, in grey.
-
-    Raises
-    ------
-    ModelError
-        The text is not a URDF, or a shape is unknown or has wrong numbers; names the link.
-
-    """
+    """Return all collision elements of a URDF, in grey."""
+    # ModelError, which names the link, for an unknown shape or wrong numbers; also if the text is
+    # not a URDF
     return [_collision(link.get('name', ''), element)
             for link in robot_element(urdf_text).findall('link')
             for element in link.findall('collision')]
@@ -110,14 +83,10 @@ def _collision(link: str, element: ElementTree.Element) -> Visual:
 
 
 def fingers(urdf_text: str, driven: Collection[str]) -> dict[str, Array]:
-    """
-    Return the links of the two fingers of a parallel gripper, with directions of opening (3,).
-
-    A direction is in the frame of its link. The fingers are the children of the only two prismatic
-    joints of the URDF that are not in `driven`, if both joints have one parent and open in
-    opposite directions; otherwise the result is empty.
-
-    """
+    """Return the links of a parallel gripper's two fingers, with directions of opening (3,)."""
+    # A direction is in the frame of its link. The fingers are the children of the only two
+    # prismatic joints that are not in `driven`, if both joints have one parent and open in
+    # opposite directions; otherwise the result is empty.
     try:
         root = ElementTree.fromstring(urdf_text)
     except ElementTree.ParseError:
