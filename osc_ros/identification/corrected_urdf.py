@@ -28,29 +28,10 @@ _UPPER = np.triu_indices(3)
 
 def corrected_urdf(text: str, robot: Robot, parameters: Array,
                    friction: tuple[Array, Array] | None = None) -> str:
-    """
-    Return URDF text with other inertial parameters of the robot's bodies.
-
-    A body consists of the child link of its joint and of links that are fixed to it. The fixed
-    links keep their inertia, and the child link gets the difference, if that is physically
-    possible; otherwise the child link gets all, and the fixed links lose their <inertial>.
-
-    Parameters
-    ----------
-    text : str
-        The URDF of the robot, with xacro expanded.
-    robot : Robot
-    parameters : (b, 10)
-        Inertial parameters of all bodies, see `inertial`.
-    friction : ((n,), (n,)), optional
-        Coulomb and viscous friction, for <dynamics> [N m], [N m s/rad].
-
-    Raises
-    ------
-    InputError
-        The URDF lacks a joint of the robot.
-
-    """
+    """Return URDF text with other inertial parameters (b, 10) of the robot's bodies."""
+    # The links that are fixed to a joint's child link keep their inertia, and the child link gets
+    # the difference; if that is not physically possible, it gets all, and they lose <inertial>.
+    # `friction`: Coulomb, viscous, for <dynamics> [N m], [N m s/rad]. InputError: no such joint.
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
     root = ElementTree.fromstring(text, parser)
     links = {link.get('name', ''): link for link in root.iter('link')}

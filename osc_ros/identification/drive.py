@@ -60,13 +60,9 @@ class Mover(Protocol):
 
 
 def compensated_errors(robot: Robot) -> Disturbance:
-    """
-    Return the largest model errors that the controller compensates during the motion.
-
-    These are an unknown payload, wrong masses of the links, and dry friction. During the first
-    minute the controller attributes every missing torque to the load.
-
-    """
+    """Return the largest model errors that the controller compensates during the motion."""
+    # These are an unknown payload, wrong masses of the links, and dry friction. During the first
+    # minute the controller attributes every missing torque to the load.
     effort = robot.effort_limits
     friction = DRY * float(np.max(effort, where=np.isfinite(effort), initial=0.0))
     return Disturbance(payload=3.0, masses=0.3, friction=max(3.0, friction), free=60.0)
@@ -91,13 +87,8 @@ class Guard:
     trajectory: Trajectory
 
     def stop_reason(self, time: float, q: Array, qd: Array) -> str:
-        """
-        Return the reason to stop the motion, '' if there is none.
-
-        `time` counts from the start of the trajectory [s]; `q` and `qd` (n,) are the measured
-        state.
-
-        """
+        """Return the reason to stop the motion, '' if there is none."""
+        # `time` [s] from the start of the trajectory; `q`, `qd` (n,): measured state
         if not (np.isfinite(q).all() and np.isfinite(qd).all()):
             return 'a joint state is not finite'
         names = self.robot.joint_names

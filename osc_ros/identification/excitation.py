@@ -43,50 +43,22 @@ PAYLOAD, ARM = 'payload', 'arm'
 
 @dataclass(frozen=True, eq=False)
 class MotionLimits:
-    """
-    Limits of an excitation trajectory.
+    """Limits of an excitation trajectory."""
 
-    Attributes
-    ----------
-    lower, upper : (n,)
-        Joint positions [rad, m].
-    velocity, acceleration, torque : (n,)
-        Largest values [rad/s], [rad/s²], [N m]; the torque is that of the model, with gravity.
-    box : (2, 3)
-        Lower and upper corner of the box in which the tips stay, base frame [m].
-
-    """
-
-    lower: Array
-    upper: Array
-    velocity: Array
-    acceleration: Array
-    torque: Array
-    box: Array
+    lower: Array  # (n,) joint positions [rad, m]
+    upper: Array  # (n,) [rad, m]
+    velocity: Array  # (n,) [rad/s]
+    acceleration: Array  # (n,) [rad/s²]
+    torque: Array  # (n,) of the model, with gravity [N m]
+    box: Array  # (2, 3) corners of the box in which the tips stay, base frame [m]
 
     @classmethod
     def of(cls, robot: Robot, q: Array, share: float, excursion: float, box: Array
            ) -> MotionLimits:
-        """
-        Return limits as a share of the robot's limits.
-
-        Parameters
-        ----------
-        robot : Robot
-        q : (n,)
-            Start and end of the trajectory [rad, m].
-        share : float
-            Share of the velocity and effort limits, 0 to 0.9.
-        excursion : float [rad, m]
-            Largest distance of a joint from q.
-        box : (2, 3)
-
-        Raises
-        ------
-        InputError
-            `share`, `excursion` or `box` is out of range, or q is too close to a joint limit.
-
-        """
+        """Return limits, with a share, 0 to 0.9, of the robot's velocity and effort limits."""
+        # `q` (n,): start and end of the trajectory [rad, m]; `excursion`: largest distance of a
+        # joint from it [rad, m]. InputError if `share`, `excursion` or `box` is out of range, or q
+        # is too close to a joint limit.
         if not 0.0 < share <= 0.9:
             raise InputError(f'share {share}: must be more than 0, at most 0.9')
         if not 0.0 < excursion <= 3.2:
@@ -107,34 +79,17 @@ class MotionLimits:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """
-    A periodic motion of the joints.
+    """A periodic motion of the joints."""
 
-    Attributes
-    ----------
-    start : (n,)
-        Position at the start and the end [rad, m].
-    cosine, sine : (n, h)
-        Coefficients of the harmonics [rad, m].
-    duration : float [s]
-    condition : float
-        Condition number of the scaled regressor.
-
-    """
-
-    start: Array
-    cosine: Array
-    sine: Array
-    duration: float
-    condition: float = np.inf
+    start: Array  # (n,) position at the start and the end [rad, m]
+    cosine: Array  # (n, h) coefficients of the harmonics [rad, m]
+    sine: Array  # (n, h) [rad, m]
+    duration: float  # [s]
+    condition: float = np.inf  # condition number of the scaled regressor
 
     def at(self, time: float | Array) -> tuple[Array, Array, Array]:
-        """
-        Return positions, velocities, accelerations (k, n) at times (k,).
-
-        At times outside the trajectory the joints are at rest.
-
-        """
+        """Return positions, velocities, accelerations (k, n) at times (k,) [s]."""
+        # at times outside of the trajectory the joints are at rest
         t = np.clip(np.atleast_1d(time), 0.0, self.duration)
         rate = 2.0 * np.pi / self.duration * np.arange(1, self.cosine.shape[1] + 1)
         c, s = np.cos(np.outer(t, rate)), np.sin(np.outer(t, rate))
@@ -146,41 +101,23 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """
-    Extremes of a trajectory.
+    """Extremes of a trajectory."""
 
-    Attributes
-    ----------
-    lower, upper : (n,)
-        Joint positions [rad, m].
-    speed, torque : (n,)
-        Largest speed [rad/s, m/s]; largest torque of the model, as a share of the effort limit.
-    box : (2, 3)
-        Bounding box of the tips' paths [m].
-    bodies : (2, 3)
-        Bounding box of the paths of the tips and of all body origins [m].
-    tip_speed : float [m/s]
-
-    """
-
-    lower: Array
-    upper: Array
-    speed: Array
-    torque: Array
-    box: Array
-    bodies: Array
-    tip_speed: float
+    lower: Array  # (n,) joint positions [rad, m]
+    upper: Array  # (n,) [rad, m]
+    speed: Array  # (n,) largest [rad/s, m/s]
+    torque: Array  # (n,) largest of the model, as a share of the effort limit
+    box: Array  # (2, 3) bounding box of the tips' paths [m]
+    bodies: Array  # (2, 3) bounding box of the paths of the tips and of all body origins [m]
+    tip_speed: float  # [m/s]
 
 
 class Planner:
-    """
-    Finds excitation trajectories that start and end at q (n,) [rad, m].
+    """Finds excitation trajectories that start and end at q (n,) [rad, m]."""
 
-    `wanted` names the parameters to identify: 'payload' or 'arm'. `link` carries the payload,
-    default: the first tip. Raises InputError if, at q, the weight exceeds the torque limits, or a
-    tip is outside of its box.
-
-    """
+    # `wanted`: the parameters to identify, 'payload' or 'arm'; `link` carries the payload,
+    # default: the first tip. InputError if, at q, the weight exceeds the torque limits, or a tip
+    # is outside of its box.
 
     def __init__(self, robot: Robot, q: Array, limits: MotionLimits, wanted: str = PAYLOAD,
                  link: str | None = None) -> None:
@@ -210,14 +147,9 @@ class Planner:
 
     def trajectory(self, duration: float = 10.0, seed: int = 0,
                    shown: Callable[[float], object] = lambda share: None) -> Trajectory:
-        """
-        Return a trajectory with a low condition number.
-
-        Another `seed` gives another trajectory, for example for validation. `shown` receives the
-        completed share of the search. Raises InputError if `duration` is not 4 to 120 s, or no
-        motion within the limits determines the parameters.
-
-        """
+        """Return a trajectory with a low condition number; another `seed` gives another one."""
+        # `shown` receives the completed share of the search. InputError if `duration` is not 4 to
+        # 120 s, or no motion within the limits determines the parameters.
         if not 4.0 <= duration <= 120.0:
             raise InputError(f'duration {duration} s: must be 4 to 120 s')
         rng = np.random.default_rng(seed)
@@ -244,12 +176,7 @@ class Planner:
         return best
 
     def _candidate(self, draw: Array, duration: float) -> Trajectory:
-        """
-        Return the trajectory of the random numbers `draw`, scaled to the limits.
-
-        Its attribute `condition` is set to the condition number.
-
-        """
+        """Return the trajectory of random numbers, scaled to the limits, with its `condition`."""
         coefficients = draw[:, :-1] @ self._basis
         unit = Trajectory(self._q, coefficients[:, :HARMONICS], coefficients[:, HARMONICS:],
                           duration)
@@ -289,17 +216,10 @@ class Planner:
                                for tip in self.robot.tips])
 
     def _condition(self, Y: Array, qd: Array) -> float:
-        """
-        Return the condition number of the scaled regressor; infinite if it has not full rank.
-
-        The regressor gives the torques at all k samples of a trajectory as a linear function of
-        the unknowns. It has a column for each inertial parameter to identify, and for each
-        friction coefficient: dry friction, constant offset and damping of each joint. The columns
-        are scaled by the expected sizes of the unknowns, the rows by the effort limits.
-
-        `Y` is the result of `regressor_of`; `qd` (k, n) are the velocities [rad/s, m/s].
-
-        """
+        """Condition number of the scaled regressor; infinite if it has not full rank."""
+        # Columns: inertial parameters to identify; dry friction, offset and damping of each joint;
+        # scaled by the expected sizes of these unknowns, rows (torques at k samples) by the effort
+        # limits. `Y` is from `regressor_of`; `qd` (k, n) [rad/s, m/s].
         k, n = qd.shape
         if self._base is None:
             inertial = Y[:, :, self._body] @ self._to_body * SIZES
@@ -328,14 +248,9 @@ class Planner:
 
 
 def _basis() -> Array:
-    """
-    Return a basis of the Fourier coefficients with zero velocity and acceleration at both ends.
-
-    Each row of the basis (2 h - 2, 2 h) has the coefficients of one joint: those of h = HARMONICS
-    cosines, then those of h sines. Every admissible trajectory is a linear combination of the
-    rows.
-
-    """
+    """Basis of the Fourier coefficients with zero velocity and acceleration at both ends."""
+    # Each row of the basis (2 h - 2, 2 h) has the coefficients of one joint: of h = HARMONICS
+    # cosines, then of h sines. Every admissible trajectory is a linear combination of the rows.
     k = np.arange(1, HARMONICS + 1)
     conditions = np.zeros((2, 2 * HARMONICS))
     conditions[0, :HARMONICS], conditions[1, HARMONICS:] = k ** 2, k

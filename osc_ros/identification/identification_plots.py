@@ -14,13 +14,8 @@ from osc_ros.identification.identification_results import Identification
 
 
 def write_plot(path: Path, found: Identification) -> None:
-    """
-    Write a picture of the joint torques in the last motion.
-
-    For each joint it shows the measured torque, and the torques by the description and by the
-    estimate. Raises ImportError if matplotlib is not installed.
-
-    """
+    """Write a picture of the joint torques in the last motion."""
+    # of each joint: measured, by the description, by the estimate; ImportError: no matplotlib
     from matplotlib.figure import Figure
 
     motion, robot = found.motions[-1], found.robot

@@ -26,30 +26,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """
-    An estimate, with the torque errors before and after it.
+    """An estimate, with the torque errors before and after it."""
 
-    Attributes
-    ----------
-    robot : Robot
-        The robot as described.
-    estimate : PayloadEstimate or ArmEstimate
-    motions : tuple of Motion
-        The motion for the estimate, and optionally a second one for validation.
-    before, after : (m, n)
-        RMS torque error in each motion, with the description and its friction, and with the
-        estimate [N m].
-    notes : tuple of str
-        Parameters that the data do not determine, and other warnings.
-
-    """
-
-    robot: Robot
+    robot: Robot  # as described
     estimate: PayloadEstimate | ArmEstimate
-    motions: tuple[Motion, ...]
+    motions: tuple[Motion, ...]  # for the estimate, and optionally a second one for validation
+    # (m, n) RMS torque error in each motion, with the description and its friction [N m]
     before: Array
-    after: Array
-    notes: tuple[str, ...]
+    after: Array  # (m, n) the same with the estimate [N m]
+    notes: tuple[str, ...]  # parameters that the data do not determine, and other warnings
 
     @property
     def gains(self) -> list[float]:
@@ -59,28 +44,10 @@ class Identification:
 
 def identification(robot: Robot, recordings: list[Recording], wanted: str,
                    link: str | None = None) -> Identification:
-    """
-    Return the payload, or the arm's parameters, with the friction, from recordings.
-
-    Parameters
-    ----------
-    robot : Robot
-        The robot as described; without a payload if `wanted` is 'payload'.
-    recordings : list of one or two Recording
-        The second one is used for validation only.
-    wanted : str
-        'payload' or 'arm'.
-    link : str, optional
-        Link that carries the payload; default: the first tip.
-
-    Raises
-    ------
-    InputError
-        A recording cannot be used or is not plausible.
-    NotDeterminedError
-        The motion does not determine the parameters.
-
-    """
+    """Return the payload, or the arm's parameters, with the friction, from recordings."""
+    # If `wanted` is 'payload', not 'arm', the robot has none; `link` carries it, default: the first
+    # tip. A second recording only validates. InputError: a recording cannot be used, or is not
+    # plausible; NotDeterminedError: the motion does not determine the parameters.
     motions = tuple(Motion.of(robot, recording) for recording in recordings)
     require_motion(motions[0], robot)
     require_plausible(motions[0], robot)

@@ -27,38 +27,18 @@ ILL_CONDITIONED = 2000.0
 
 @dataclass(frozen=True, eq=False)
 class ArmEstimate:
-    """
-    Physically consistent inertial parameters of an arm, and its joint friction.
+    """Physically consistent inertial parameters of an arm, and its joint friction."""
 
-    Attributes
-    ----------
-    robot : Robot
-        The robot with the estimated inertias.
-    parameters, given : (b, 10)
-        Estimated inertial parameters, and those of the description.
-    base : BaseParameters
-    corrections, deviations : (r,)
-        Corrections of the base parameters from the data alone, and their standard deviations.
-    consistent_corrections : (r,)
-        Corrections of the base parameters that result from the consistent parameters.
-    friction : FrictionEstimate
-    fit : Fit
-        Regression of the base parameters, then of the friction parameters.
-    friction_values : (4 n,)
-        Values of the friction columns.
-
-    """
-
-    robot: Robot
-    parameters: Array
-    given: Array
+    robot: Robot  # with the estimated inertias
+    parameters: Array  # (b, 10) estimated inertial parameters
+    given: Array  # (b, 10) those of the description
     base: BaseParameters
-    corrections: Array
-    deviations: Array
-    consistent_corrections: Array
+    corrections: Array  # (r,) of the base parameters, from the data alone
+    deviations: Array  # (r,) standard deviations of these
+    consistent_corrections: Array  # (r,) that result from the consistent parameters
     friction: FrictionEstimate
-    fit: Fit
-    friction_values: Array
+    fit: Fit  # regression of the base parameters, then of the friction parameters
+    friction_values: Array  # (4 n,) of the friction columns
 
     @property
     def is_determined(self) -> NDArray[np.bool_]:
@@ -71,13 +51,9 @@ class ArmEstimate:
 
 
 def arm_estimate(motion: Motion, robot: Robot, prior: float = PRIOR) -> ArmEstimate:
-    """
-    Return corrected inertial parameters of an arm, and its friction, from a motion.
-
-    A payload of the robot is kept unchanged. `prior` is the expected relative error of the
-    description. Raises NotDeterminedError if the motion does not determine the base parameters.
-
-    """
+    """Return corrected inertial parameters of an arm, and its friction, from a motion."""
+    # A payload of the robot is kept unchanged. `prior`: expected relative error of the
+    # description. NotDeterminedError if the motion does not determine the base parameters.
     bare = robot.without_payload()
     given = inertial_parameters(bare.inertia)
     carried = motion.rigid_torque(robot) - motion.rigid_torque(bare)

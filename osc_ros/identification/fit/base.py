@@ -24,36 +24,19 @@ NAMES = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Iyy', 'Ixz', 'Iyz', 'Izz')
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters:
-    """
-    The base parameters of a robot: β = π[independent] + K π[dependent].
+    """The base parameters of a robot: β = π[independent] + K π[dependent]."""
 
-    Attributes
-    ----------
-    independent : (r,) int
-        Indices of the inertial parameters that represent the base parameters.
-    dependent : (10 b - r,) int
-        Indices of the other parameters.
-    K : (r, 10 b - r)
-    names : tuple of r str
-        Names of the independent parameters: 'm JOINT', 'Ixx JOINT', …
-
-    """
-
-    independent: NDArray[np.intp]
-    dependent: NDArray[np.intp]
-    K: Array
-    names: tuple[str, ...]
+    independent: NDArray[np.intp]  # (r,) indices of the parameters that represent them
+    dependent: NDArray[np.intp]  # (10 b - r,) indices of the other parameters
+    K: Array  # (r, 10 b - r)
+    names: tuple[str, ...]  # of the independent parameters: 'm JOINT', 'Ixx JOINT', …
 
     @classmethod
     def of(cls, robot: Robot, seed: int = 0) -> BaseParameters:
-        """
-        Return the base parameters of a robot.
-
-        Computed by a pivoted QR decomposition of the regressor at random states (Gautier,
-        "Numerical calculation of the base inertial parameters of robots", J. Robotic Systems 8
-        (1991)).
-
-        """
+        """Return the base parameters of a robot."""
+        # Computed by a pivoted QR decomposition of the regressor at random states (Gautier,
+        # "Numerical calculation of the base inertial parameters of robots", J. Robotic Systems 8
+        # (1991)).
         rng = np.random.default_rng(seed)
         q = np.tile(robot.neutral, (SAMPLES, 1)) + rng.uniform(-2.0, 2.0, (SAMPLES, robot.nq))
         qd, qdd = rng.uniform(-2.0, 2.0, (2, SAMPLES, robot.n))

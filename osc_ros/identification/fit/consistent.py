@@ -84,15 +84,10 @@ class Bodies:
 
 
 def consistent_parameters(found: Fit, given: Array, prior: float) -> tuple[Array, Array]:
-    """
-    Return consistent inertial parameters (b, 10), and the values (p - 10 b,) of the other columns.
-
-    They minimize the sum of two terms: the squared, whitened residuals of the regression; and the
-    bodies' divergence from the given bodies (b, 10), divided by `prior`². The first 10 b columns
-    of the fit are the inertial parameters; the given bodies have mass. `prior` is the expected
-    relative deviation from them; 1: only the order of magnitude is known.
-
-    """
+    """Return consistent parameters (b, 10), and the values (p - 10 b,) of the other columns."""
+    # They minimize the squared, whitened residuals, plus the divergence from the given bodies (b,
+    # 10), which have mass, divided by `prior`². The first 10 b columns are the inertial parameters.
+    # `prior`: expected relative error of the given ones; 1: only the order of magnitude is known.
     size, bodies = given.size, Bodies(given)
     scale = 1.0 / np.sqrt(found.inflation)
     R = qr(np.column_stack([found.A, found.y]) * scale, mode='r')[0][:found.A.shape[1] + 1]

@@ -26,27 +26,16 @@ FAST_ENOUGH = 0.1  # [rad/s, m/s]
 
 @dataclass(frozen=True, eq=False)
 class FrictionEstimate:
-    """
-    Friction of n joints: coulomb sign(q̇) + viscous q̇ + offset.
+    """Friction of n joints: coulomb sign(q̇) + viscous q̇ + offset."""
 
-    Attributes
-    ----------
-    coulomb, viscous, offset : (n,) [N m, N m s/rad, N m]
-    by_direction : (n, 4)
-        Coulomb forward and backward, viscous forward and backward; usually all positive.
-    deviations : (n, 3)
-        Standard deviations of coulomb, viscous and offset.
-    told : (n, 3) bool
-        Whether the data determine each of the three: the joint moved, and the standard deviation
-        is below half of the value, or below 2 % of the joint's torque range.
-
-    """
-
-    coulomb: Array
-    viscous: Array
-    offset: Array
+    coulomb: Array  # (n,) [N m]
+    viscous: Array  # (n,) [N m s/rad]
+    offset: Array  # (n,) [N m]
+    # (n, 4) Coulomb forward and backward, viscous forward and backward; usually all positive
     by_direction: Array
-    deviations: Array
+    deviations: Array  # (n, 3) standard deviations of coulomb, viscous and offset
+    # (n, 3) for each of the three: the joint moved, and the standard deviation is below half of
+    # the value, or below 2 % of the joint's torque range
     is_determined: NDArray[np.bool_]
 
 

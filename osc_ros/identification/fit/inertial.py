@@ -77,12 +77,8 @@ def of_point_and_inertia(mass: float, center: Array, inertia: Array) -> Array:
 
 
 def center_and_inertia(parameters: Array) -> tuple[Array, Array]:
-    """
-    Return the centre of mass (3,) [m] and the inertia (3, 3) about it [kg m²].
-
-    Raises InputError if the mass is not positive.
-
-    """
+    """Return the centre of mass (3,) [m] and the inertia (3, 3) about it [kg m²]."""
+    # InputError if the mass is not positive
     mass = parameters[0]
     if not mass > 0.0:
         raise InputError(f'a mass of {mass:g} kg has no centre: must be more than 0')
@@ -99,13 +95,8 @@ def is_consistent(parameters: Array) -> bool:
 
 
 def made_definite(P: Array) -> Array:
-    """
-    Return a positive definite pseudo-inertia near P (4, 4).
-
-    Eigenvalues below LEAST times the largest are raised, after scaling lengths to a body size of
-    1.
-
-    """
+    """Return a positive definite pseudo-inertia near P (4, 4)."""
+    # raises eigenvalues below LEAST times the largest, with lengths scaled to a body size of 1
     mass = P[3, 3]
     size = np.sqrt(max(np.trace(P[:3, :3]) / mass, 1e-8))
     scale = np.diag([size, size, size, 1.0])

@@ -26,23 +26,13 @@ QUANTITIES = ('position', 'torque')
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """
-    Positions and torques of joints.
+    """Positions and torques of joints."""
 
-    Attributes
-    ----------
-    joints : tuple of n str
-    time : (k,) [s]
-    position : (k, n) [rad, m]
-    torque : (k, n) [N m, N]
-        Motor torque at the joint side of the gear, including the torque that a driver adds:
-        efforts of the joint states, or commands.
-
-    """
-
-    joints: tuple[str, ...]
-    time: Array
-    position: Array
+    joints: tuple[str, ...]  # names of the n joints
+    time: Array  # (k,) [s]
+    position: Array  # (k, n) [rad, m]
+    # (k, n) motor torque at the joint side of the gear, including the torque that a driver adds:
+    # efforts of the joint states, or commands [N m, N]
     torque: Array
 
     def of_joints(self, joints: Sequence[str]) -> Recording:
@@ -66,19 +56,10 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recording:
-        """
-        Return the recording of a file.
-
-        A rosbag2 folder or an .mcap file must have joint_states with efforts. A .npz file must
-        have the arrays joints (n,), time (k,), position (k, n) and torque (k, n). A .csv file must
-        have a header with the columns time, JOINT.position and JOINT.torque.
-
-        Raises
-        ------
-        InputError
-            The file cannot be read, or lacks a column.
-
-        """
+        """Return the recording of a file: rosbag2 folder, .mcap, .npz or .csv."""
+        # rosbag2, .mcap: joint_states with efforts; .npz: arrays joints (n,), time (k,), position
+        # and torque (k, n); .csv: header with time, JOINT.position and JOINT.torque. InputError if
+        # the file cannot be read, or lacks a column.
         path = Path(path)
         if path.is_dir() or path.suffix == '.mcap':
             return cls(*joint_recording(path))
@@ -90,13 +71,9 @@ class Recording:
                              'JOINT.position, JOINT.torque') from None
 
     def require_usable(self) -> None:
-        """
-        Raise InputError if the recording cannot be used.
-
-        Reasons are wrong shapes, numbers that are not finite, torques that are missing or all
-        zero, times that do not increase, gaps, and a duration or a rate that is too low.
-
-        """
+        """Raise InputError if the recording cannot be used."""
+        # Reasons are wrong shapes, numbers that are not finite, torques that are missing or all
+        # zero, times that do not increase, gaps, and a duration or a rate that is too low.
         n, k = len(self.joints), len(self.time)
         for name, value in (('position', self.position), ('torque', self.torque)):
             if value.shape != (k, n):

@@ -20,48 +20,24 @@ SMALLEST = 1e-9  # singular values below this share of the largest count as zero
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """
-    Result of a regression.
+    """Result of a regression."""
 
-    Attributes
-    ----------
-    values, deviations : (p,)
-        Estimates and their standard deviations; infinite if the data do not determine a value.
-    covariance : (p, p)
-    residual : (k, n)
-        Measured minus predicted torques; NaN in excluded rows [N m].
-    sigma : (n,)
-        Standard deviation of the residual of each joint [N m].
-    inflation : float
-        Factor of the variances due to the correlation of the residuals in time.
-    condition : float
-        Condition number of the whitened columns, each scaled to a norm of 1.
-    A, y : (rows, p), (rows,)
-        Whitened columns and torques.
-
-    """
-
-    values: Array
-    deviations: Array
-    covariance: Array
-    residual: Array
-    sigma: Array
-    inflation: float
-    condition: float
-    A: Array
-    y: Array
+    values: Array  # (p,) estimates
+    deviations: Array  # (p,) standard deviations; infinite if not determined by the data
+    covariance: Array  # (p, p)
+    residual: Array  # (k, n) measured minus predicted torques; NaN in excluded rows [N m]
+    sigma: Array  # (n,) standard deviation of the residual of each joint [N m]
+    inflation: float  # factor of the variances due to the correlation of the residuals in time
+    condition: float  # condition number of the whitened columns, each scaled to a norm of 1
+    A: Array  # (rows, p) whitened columns
+    y: Array  # (rows,) whitened torques
 
 
 def fit(columns: Array, torque: Array, use: NDArray[np.bool_]) -> Fit:
-    """
-    Return the weighted least-squares estimate of parameters.
-
-    The weights are the inverse standard deviations of the residuals of each joint. The variances
-    are multiplied by the number of samples per independent sample, from the autocorrelation of the
-    residuals. `columns` is (k, n, p), `torque` (k, n) [N m]; `use` (k, n) selects rows. Raises
-    InputError if there are not more rows than parameters.
-
-    """
+    """Return the weighted least-squares estimate of the parameters of columns (k, n, p)."""
+    # `torque` (k, n) [N m]; `use` (k, n): rows. Weights: inverse standard deviations of a joint's
+    # residuals; variances are multiplied by the samples per independent sample, from the residuals'
+    # autocorrelation. InputError if there are not more rows than parameters.
     k, n, count = columns.shape
     if np.count_nonzero(use) <= count:
         raise InputError(f'{np.count_nonzero(use)} samples of torques for {count} parameters: '

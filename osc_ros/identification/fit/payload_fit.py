@@ -37,40 +37,20 @@ ILL_CONDITIONED = 300.0
 
 @dataclass(frozen=True, eq=False)
 class PayloadEstimate:
-    """
-    A payload at a link, and the joint friction.
-
-    Attributes
-    ----------
-    link : str
-    mass, mass_deviation : float [kg]
-    center, center_deviation : (3,)
-        Centre of mass in the link's frame [m].
-    inertia : (3, 3)
-        About the centre of mass, in the link's axes [kg m²]; zero if `has_inertia` is False.
-    inertia_deviation : (6,)
-        Standard deviations of the entries xx xy xz yy yz zz.
-    has_inertia : bool
-        Whether the data determine the inertia.
-    friction : FrictionEstimate
-    fit : Fit
-        Regression of ten parameters of the payload, then of the friction parameters.
-    values : (p,)
-        Consistent values of these parameters.
-
-    """
+    """A payload at a link, and the joint friction."""
 
     link: str
-    mass: float
-    mass_deviation: float
-    center: Array
-    center_deviation: Array
+    mass: float  # [kg]
+    mass_deviation: float  # [kg]
+    center: Array  # (3,) centre of mass in the link's frame [m]
+    center_deviation: Array  # (3,) [m]
+    # (3, 3) about the centre of mass, in the link's axes [kg m²]; zero if not `has_inertia`
     inertia: Array
-    inertia_deviation: Array
-    has_inertia: bool
+    inertia_deviation: Array  # (6,) standard deviations of xx xy xz yy yz zz [kg m²]
+    has_inertia: bool  # whether the data determine the inertia
     friction: FrictionEstimate
-    fit: Fit
-    values: Array
+    fit: Fit  # regression of ten parameters of the payload, then of the friction parameters
+    values: Array  # (p,) consistent values of these parameters
 
     def predicted_torque(self, motion: Motion, robot: Robot) -> Array:
         """Return the torques (k, n) of robot, payload and friction for a motion [N m]."""
@@ -79,14 +59,10 @@ class PayloadEstimate:
 
 
 def payload_estimate(motion: Motion, robot: Robot, link: str | None = None) -> PayloadEstimate:
-    """
-    Return the payload at a link (default: the first tip), and the friction, from a motion.
-
-    The links' inertial parameters are assumed correct: their errors appear as payload. The robot
-    must be without payload. Raises InputError if it has no such moving link, NotDeterminedError if
-    the motion does not determine the mass, or the mass is negative.
-
-    """
+    """Return the payload at a link (default: the first tip), and the friction, from a motion."""
+    # The robot must have no payload; errors of its links' parameters appear as payload. InputError
+    # if it has no such moving link, NotDeterminedError if the motion does not determine the mass,
+    # or the mass is negative.
     link = robot.tip if link is None else link
     columns = payload_columns(motion, robot, link)
     found = fit(columns, motion.torque - motion.rigid_torque(robot), motion.sliding)

@@ -29,12 +29,8 @@ class NotDeterminedError(InputError):
 
 
 def require_motion(motion: Motion, robot: Robot) -> None:
-    """
-    Raise NotDeterminedError if the recording has too little motion.
-
-    At least half of the joints must exceed FAST_ENOUGH, and some sample must be usable.
-
-    """
+    """Raise NotDeterminedError if the recording has too little motion."""
+    # at least half of the joints must exceed FAST_ENOUGH, and some sample must be usable
     fastest = np.abs(motion.samples.qd).max(axis=0)
     if not (fastest > FAST_ENOUGH).any() or not motion.sliding.any():
         raise NotDeterminedError(
@@ -49,14 +45,10 @@ def require_motion(motion: Motion, robot: Robot) -> None:
 
 
 def require_plausible(motion: Motion, robot: Robot) -> None:
-    """
-    Raise InputError for torques of another sign or scale, or without the robot's weight.
-
-    The error names the joints and possible reasons: motor currents, another sign, a driver that
-    compensates gravity. A payload and the friction are estimated too, so that they do not appear
-    as a wrong scale.
-
-    """
+    """Raise InputError for torques of another sign or scale, or without the robot's weight."""
+    # The error names joints and possible reasons: motor currents, another sign, a driver that
+    # compensates gravity. A payload and the friction are estimated too, so that they do not appear
+    # as a wrong scale.
     factors, deviations = weight_factors(motion, robot)
     known = deviations < KNOWN * np.maximum(np.abs(factors), 1.0)
     if not known.any():
@@ -80,14 +72,10 @@ def require_plausible(motion: Motion, robot: Robot) -> None:
 
 
 def weight_factors(motion: Motion, robot: Robot) -> tuple[Array, Array]:
-    """
-    Return the ratio of measured to modelled weight for each joint, and its standard deviation.
-
-    Both results are (n,); the weight is the torque due to gravity. One more factor, common to all
-    joints, scales the torques due to velocities and accelerations. A payload is estimated too,
-    unless its mass would be negative.
-
-    """
+    """Ratio of measured to modelled weight of each joint (n,), and its standard deviation (n,)."""
+    # The weight is the torque due to gravity. One more factor, common to all joints, scales the
+    # torques due to velocities and accelerations. A payload is estimated too, unless its mass
+    # would be negative.
     n, body = motion.n, robot.frames[robot.tip][0]
     q, rest = motion.samples.q, np.zeros_like(motion.samples.q)
     weight = motion.samples.filtered(

@@ -23,41 +23,19 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """
-    A recorded motion of one robot, prepared for regressions.
-
-    Attributes
-    ----------
-    samples : Samples
-    inertial : (k, n, 10 b)
-        Filtered regressor of the inertial parameters.
-    friction : (k, n, 4 n)
-        Filtered columns of the friction.
-    rotor : (k, n)
-        Filtered torque of the rotor inertias [N m].
-    torque : (k, n)
-        Filtered measured torque [N m].
-    sliding : (k, n) bool
-        Samples in which a joint slides, so that the friction model applies.
-
-    """
+    """A recorded motion of one robot, prepared for regressions."""
 
     samples: Samples
-    inertial: Array
-    friction: Array
-    rotor: Array
-    torque: Array
-    sliding: NDArray[np.bool_]
+    inertial: Array  # (k, n, 10 b) filtered regressor of the inertial parameters
+    friction: Array  # (k, n, 4 n) filtered columns of the friction
+    rotor: Array  # (k, n) filtered torque of the rotor inertias [N m]
+    torque: Array  # (k, n) filtered measured torque [N m]
+    sliding: NDArray[np.bool_]  # (k, n) whether the joint slides: the friction model applies
 
     @classmethod
     def of(cls, robot: Robot, recording: Recording) -> Motion:
-        """
-        Return the motion of a recording.
-
-        Raises InputError if the recording cannot be used or lacks a joint, or a joint is
-        spherical.
-
-        """
+        """Return the motion of a recording."""
+        # InputError: the recording cannot be used or lacks a joint, or a joint is spherical
         if robot.spherical.any():
             raise InputError(f"joint '{robot.joints[int(np.argmax(robot.spherical))]}' is "
                              'spherical: must be revolute or prismatic')

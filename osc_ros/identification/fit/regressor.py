@@ -28,38 +28,20 @@ BLOCK = 128  # samples per sweep; more would exceed the cache
 
 
 class Sweep(NamedTuple):
-    """
-    Motion of the bodies at k samples.
+    """Motion of the bodies at k samples."""
 
-    Attributes
-    ----------
-    R, p : (b, k, 3, 3), (b, k, 3)
-        Axes and origin of every body in its parent's frame [m].
-    R_base, p_base : (b, k, 3, 3), (b, k, 3)
-        Axes and origin of every body in the base frame [m].
-    v, a : (b, k, 6)
-        Spatial velocity, and acceleration minus gravity, [angular; linear], about the body's
-        origin, in its axes.
-
-    """
-
-    R: Array
-    p: Array
-    R_base: Array
-    p_base: Array
-    v: Array
-    a: Array
+    R: Array  # (b, k, 3, 3) axes of every body in its parent's frame
+    p: Array  # (b, k, 3) origin of every body in its parent's frame [m]
+    R_base: Array  # (b, k, 3, 3) axes in the base frame
+    p_base: Array  # (b, k, 3) origin in the base frame [m]
+    v: Array  # (b, k, 6) spatial velocity [angular; linear] about the body's origin, in its axes
+    a: Array  # (b, k, 6) acceleration minus gravity, likewise
 
 
 def regressor(robot: Robot, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
-    """
-    Return Y (k, n, 10 b) for positions q (k, nq), velocities and accelerations (k, n).
-
-    The robot may be any tree of revolute, prismatic and spherical joints. Torques of the rotor
-    inertias are not included; they are rotor_inertia * qdd. Raises InputError if a shape is wrong,
-    or a number is not finite.
-
-    """
+    """Return Y (k, n, 10 b) for positions q (k, nq), velocities and accelerations (k, n)."""
+    # For any tree of revolute, prismatic and spherical joints, without the torques of the rotor
+    # inertias, rotor_inertia * qdd. InputError for a wrong shape, or a number that is not finite.
     count = len(np.atleast_2d(q))
     q = finite_array('q', np.atleast_2d(q), (count, robot.nq))
     qd = finite_array('qd', np.atleast_2d(qd), (count, robot.n))

@@ -34,24 +34,14 @@ DIVISIONS = 4  # order of the filter, which runs forward and backward
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """
-    Filtered motion and torques at a constant rate.
+    """Filtered motion and torques at a constant rate."""
 
-    Attributes
-    ----------
-    time : (k,) [s]
-    q, qd, qdd : (k, n) [rad, m and per s, s²]
-    torque : (k, n) [N m, N]
-    period : float [s]
-
-    """
-
-    time: Array
-    q: Array
-    qd: Array
-    qdd: Array
-    torque: Array
-    period: float
+    time: Array  # (k,) [s]
+    q: Array  # (k, n) [rad, m]
+    qd: Array  # (k, n) [rad/s, m/s]
+    qdd: Array  # (k, n) [rad/s², m/s²]
+    torque: Array  # (k, n) [N m, N]
+    period: float  # [s]
 
     def filtered(self, columns: Array) -> Array:
         """Return columns (k, ...) after the low-pass filter, at the rate of the regression."""
@@ -69,12 +59,8 @@ def low_passed(values: Array, cutoff: float, period: float) -> Array:
 
 
 def samples(recording: Recording) -> Samples:
-    """
-    Return the samples of a recording at a constant rate.
-
-    Raises InputError for a recording that cannot be used, see `Recording.require_usable`.
-
-    """
+    """Return the samples of a recording at a constant rate."""
+    # InputError if the recording cannot be used, see `Recording.require_usable`
     recording.require_usable()
     time = recording.time - recording.time[0]
     period = float(np.median(np.diff(time)))
