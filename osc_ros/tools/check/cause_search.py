@@ -46,42 +46,20 @@ OTHER_STARTS = (1, 2, 3)  # seeds of the random search for other start positions
 
 @dataclass(frozen=True)
 class Cause:
-    """
-    Cause for which the arm does not follow, and parameters with which it followed in a trial.
-
-    Attributes
-    ----------
-    text : str
-    remedy : str
-        Text on `changes`, which completes the sentence 'the arm follows only with ...'.
-    changes : dict
-        Parameters by node, '' for all nodes; empty if no trial succeeded.
-
-    """
+    """Why the arm does not follow, and parameters with which it followed in a trial."""
 
     text: str
-    remedy: str = ''
-    changes: Changes = field(default_factory=dict)
+    remedy: str = ''  # text on `changes` that completes 'the arm follows only with ...'
+    changes: Changes = field(default_factory=dict)  # by node, '' for all; empty: no success
 
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """
-    Result of a check whether an arm follows the motions of the demonstration.
-
-    Attributes
-    ----------
-    plan : list of Phase
-    result : Result, optional
-        Errors with the user's parameters; None if the simulation failed.
-    cause : Cause, optional
-        Why the arm does not follow; None if it does.
-
-    """
+    """Result of a check whether an arm follows the motions of the demonstration."""
 
     plan: list[scenario.Phase]
-    result: Result | None
-    cause: Cause | None
+    result: Result | None  # with the user's parameters; None if the simulation failed
+    cause: Cause | None  # why the arm does not follow; None if it does
 
 
 @dataclass(frozen=True)
@@ -105,14 +83,9 @@ class _Candidate:
 def recording_of(demonstration: Demonstration, phases: int | None = None,
                  shown: Callable[[float], object] = lambda share: None
                  ) -> tuple[Recording, list[scenario.Phase]]:
-    """
-    Simulate the motions in this process, without ROS; return the recording and the phases.
-
-    `phases` is the largest number of phases. `shown` is called with the completed share of the
-    run. Raises OscError if the parameters do not fit each other or the robot, or the
-    simulation diverges.
-
-    """
+    """Simulate the motions in this process, without ROS; return the recording and the phases."""
+    # `phases`: the largest number of phases; `shown` receives the completed share. OscError if the
+    # parameters do not fit each other or the robot, or the simulation diverges.
     controller, simulator = (demonstration.values[f'osc_{name}']
                              for name in ('controller', 'simulator'))
     _, law = law_of(controller, demonstration.text)
@@ -141,14 +114,10 @@ def recording_of(demonstration: Demonstration, phases: int | None = None,
 
 
 def follow_check(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Check:
-    """
-    Simulate the arm in this process, without ROS; return whether it follows, and if not, why.
-
-    The cause is the first candidate with whose remedy the arm follows. Friction alone is the
-    cause only if the arm follows without friction. `shown` is called with the completed share
-    of a trial, and the name of the trial.
-
-    """
+    """Simulate the arm in this process, without ROS; return whether it follows, or why not."""
+    # The cause is the first candidate with whose remedy the arm follows; friction alone is the
+    # cause only if the arm follows without friction. `shown`: completed share of a trial, name of
+    # the trial.
     with on_demand():
         plan, found = demonstration.phases(BEGIN), None
         try:
@@ -165,13 +134,8 @@ def follow_check(demonstration: Demonstration, shown: Callable[[float, str], obj
 
 def _cause(demonstration: Demonstration, limits: str, shown: Callable[[float, str], object]
            ) -> Cause:
-    """
-    Return as cause the first candidate with whose remedy the arm follows.
-
-    `limits` says which limit was reached. If no candidate helps, the cause says so and has no
-    remedy.
-
-    """
+    """Return as cause the first candidate with whose remedy the arm follows."""
+    # `limits`: text on the reached limit. If no candidate helps, the cause has no remedy.
     for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
         if _follows(demonstration.with_changes(candidate.changes),
                     partial(_show_trial, shown, number)):
@@ -198,13 +162,9 @@ def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidat
 
 
 def _differences(demonstration: Demonstration) -> Iterator[_Candidate]:
-    """
-    Yield two candidates if the parameters of controller and simulated arm differ, else none.
-
-    The first one takes the differing values from the node whose values are not the defaults,
-    the second one from the other node.
-
-    """
+    """Yield two candidates if the parameters of controller and simulated arm differ, else none."""
+    # The first takes the differing values from the node whose values are not the defaults, the
+    # second from the other node.
     nodes = 'osc_controller', 'osc_simulator'
     told, simulated = (demonstration.values[node] for node in nodes)
     found = []
@@ -245,13 +205,8 @@ def _difference(told: Values, simulated: Values, names: Sequence[str]) -> str:
 
 
 def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
-    """
-    Yield candidates for friction, reached limits, and combinations of both.
-
-    Candidates that change only the controller come first, then other motions, then changes of
-    the simulated arm.
-
-    """
+    """Yield candidates for friction, reached limits, and combinations of both."""
+    # Changes of the controller alone come first, then other motions, then another simulated arm.
     friction = _friction(demonstration)
     is_cause = bool(friction) and _follows(demonstration.with_changes(
         _without_friction(demonstration)))
@@ -353,12 +308,7 @@ def _whole_friction(demonstration: Demonstration) -> Values:
 
 
 def _rotors(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]:
-    """
-    Yield candidates with assumed rotor inertias, the smallest first.
-
-    There are none if the controller already has rotor inertias.
-
-    """
+    """Yield candidates with assumed rotor inertias, smallest first; none if any is configured."""
     robot = demonstration.robot
     if any(demonstration.values['osc_controller']['rotor_inertia']):
         return
@@ -407,13 +357,7 @@ def _show_trial(shown: Callable[[float, str], object], number: int, share: float
 
 def _follows(demonstration: Demonstration,
              shown: Callable[[float], object] = lambda share: None) -> bool:
-    """
-    Return whether the arm follows.
-
-    It simulates the first phase alone, and all phases only if the arm follows in the first
-    one.
-
-    """
+    """Return whether the arm follows; all phases are simulated only if it follows in the first."""
     try:
         return not any(result(*recording_of(demonstration, phases, shown), demonstration).failures
                        for phases in (1, None))

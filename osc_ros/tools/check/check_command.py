@@ -110,12 +110,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _description(wanted: Demonstration) -> tuple[Description, list[str]]:
-    """
-    Return the arm for the rules of `description_rules`, and notes on its description.
-
-    The notes name missing or doubtful data, such as missing friction.
-
-    """
+    """Return the arm for `description_rules`, and notes on missing or doubtful data."""
     values, arm = wanted.values['osc_controller'], wanted.values['osc_simulator']
     robot, warned = loaded(
         lambda: robot_parameters.robot(values, robot_parameters.description(values)))
@@ -149,16 +144,8 @@ def _figures(found: Check | None) -> dict[str, Any]:
 
 
 def tell_cause(why: Cause, options: argparse.Namespace) -> None:
-    """
-    Print why an arm does not follow, and write the parameters with which it does.
-
-    Parameters
-    ----------
-    why : Cause
-    options : Namespace
-        With `config`, the user's parameter file, and `output`, the folder of follow.yaml.
-
-    """
+    """Print why an arm does not follow, and write the parameters with which it does."""
+    # `options` has the user's file `config`, and the folder `output` of follow.yaml.
     print('\n' + fill(f'CAUSE: {why.text}', 96, break_long_words=False))
     if not why.changes:
         return

@@ -34,23 +34,11 @@ LONGEST = 120.0  # longest suggested duration for motions of the usual size [s]
 
 @dataclass(frozen=True)
 class Demonstration:
-    """
-    All parameters of a run.
+    """All parameters of a run."""
 
-    Attributes
-    ----------
-    values : dict of str to dict
-        All parameters of each of NODES, checked.
-    duration : float
-        Duration of the motions [s].
-    notes : tuple of str
-        Texts on the parameters that were chosen for the arm, with reasons.
-
-    """
-
-    values: dict[str, Values]
-    duration: float
-    notes: tuple[str, ...] = ()
+    values: dict[str, Values]  # all parameters of each of NODES, checked
+    duration: float  # of the motions [s]
+    notes: tuple[str, ...] = ()  # on the parameters that were chosen for the arm, with reasons
 
     @cached_property
     def text(self) -> str:
@@ -123,24 +111,16 @@ class Demonstration:
 
 def demonstration(parameters: Parameters, own: Values, duration: float,
                   tell: Callable[[object], object]) -> Demonstration:
-    """
-    Return the demonstration for parameters from files; `own` parameters override them.
-
-    For the parts see `without_start` and `with_start`.
-
-    """
+    """Return the demonstration for parameters from files; `own` parameters override them."""
+    # See `without_start` and `with_start`.
     return with_start(without_start(parameters, own, duration), tell)
 
 
 def without_start(parameters: Parameters, own: Values, duration: float) -> Demonstration:
-    """
-    Return the demonstration for parameters from files; `own` parameters override them.
-
-    Unless the files set them, this chooses the controlled axes of an arm with fewer than six
-    degrees of freedom, but not yet the start positions and the size of the motions. Raises
-    OscError if a parameter or the robot description cannot be used.
-
-    """
+    """Return the demonstration without chosen start positions and size of the motions."""
+    # `own` parameters override those of the files. Unless these set them, the controlled axes of
+    # an arm with fewer than six degrees of freedom are chosen. OscError if a parameter or the
+    # robot description cannot be used.
     found = Demonstration({node: parameters.values(node, own) for node in NODES}, duration)
     require_targets(found.values['osc_controller'])
     given = set().union(*(parameters.given(node) for node in NODES))
@@ -159,13 +139,9 @@ def without_start(parameters: Parameters, own: Values, duration: float) -> Demon
 
 
 def with_start(found: Demonstration, tell: Callable[[object], object]) -> Demonstration:
-    """
-    Return a demonstration with start positions and size of the motions, chosen where not given.
-
-    `tell` receives lines of progress, and the `Progress` of a compilation. Raises InputError if no
-    start was found.
-
-    """
+    """Return the demonstration with start and size of the motions, chosen where not given."""
+    # `tell` receives lines of progress, and the `Progress` of a compilation. InputError if no
+    # start was found.
     duration, scale = found.duration, found.values['osc_demo']['scale']
     q = found.values['osc_simulator']['initial_positions']
     with on_demand(), compile_in_parallel(scenario.use_kernels, found.robot, tell=tell):

@@ -28,37 +28,18 @@ SETTLED = 0.3  # errors of a step are measured in this last fraction of its dura
 
 @dataclass
 class Recording:
-    """
-    Recorded data of one run.
+    """Recorded data of one run."""
 
-    Attributes
-    ----------
-    pose_times, poses : list of float [s], list of (4, 4)
-        Poses of the tip from the physics engine, and their times.
-    state_times, positions, velocities, torques : lists of float [s], (n,), (n,), (n,) [N m]
-        Measured states; torques as applied by the physics engine.
-    diagnostics : dict of str to str
-        Last diagnostics of the controller.
-    wall_time : float
-        Duration of the run on the wall clock [s].
-    warnings : list of str
-        Warnings in the logs of the nodes.
-    repetitions : int
-        Number of runs before this one that were not used, because torques were late or poses were
-        lost.
-
-    """
-
-    pose_times: list[float] = field(default_factory=list)
-    poses: list[Array] = field(default_factory=list)
-    state_times: list[float] = field(default_factory=list)
-    positions: list[Array] = field(default_factory=list)
-    velocities: list[Array] = field(default_factory=list)
-    torques: list[Array] = field(default_factory=list)
-    diagnostics: dict[str, str] = field(default_factory=dict)
-    wall_time: float = 0.0
-    warnings: list[str] = field(default_factory=list)
-    repetitions: int = 0
+    pose_times: list[float] = field(default_factory=list)  # [s]
+    poses: list[Array] = field(default_factory=list)  # (4, 4), tip, from the physics engine
+    state_times: list[float] = field(default_factory=list)  # [s]
+    positions: list[Array] = field(default_factory=list)  # (n,) [rad, m]
+    velocities: list[Array] = field(default_factory=list)  # (n,) [rad/s, m/s]
+    torques: list[Array] = field(default_factory=list)  # (n,) [N m, N], as applied by the engine
+    diagnostics: dict[str, str] = field(default_factory=dict)  # last ones of the controller
+    wall_time: float = 0.0  # duration of the run on the wall clock [s]
+    warnings: list[str] = field(default_factory=list)  # in the logs of the nodes
+    repetitions: int = 0  # runs before this one, not used: torques were late or poses were lost
 
     def add_state(self, time: float, q: Array, qd: Array, tau: Array) -> None:
         """Append a state: time [s], positions, velocities and torques (n,)."""
@@ -80,38 +61,19 @@ class Recording:
 
 @dataclass(frozen=True)
 class Result:
-    """
-    Times [s], position and orientation errors [m], [rad] (k,), and their evaluation.
+    """Errors of the tip relative to the plan, and their evaluation."""
 
-    `figures` are the numbers of the printed table, `failures` texts on the errors that are too
-    large.
-
-    """
-
-    times: Array
-    distances: Array
-    angles: Array
-    figures: dict[str, Any]
-    failures: list[str]
+    times: Array  # (k,) [s]
+    distances: Array  # (k,) [m]
+    angles: Array  # (k,) [rad]
+    figures: dict[str, Any]  # numbers of the printed table
+    failures: list[str]  # texts on the errors that are too large
 
 
 def result(recording: Recording, plan: list[Phase], demonstration: Demonstration) -> Result:
-    """
-    Return the errors of the tip relative to the plan, and which of them exceed their thresholds.
-
-    Parameters
-    ----------
-    recording : Recording
-    plan : list of Phase
-    demonstration : Demonstration
-        Only errors along its controlled axes count; the thresholds are parameters of osc_demo.
-
-    Raises
-    ------
-    InputError
-        Too few poses were recorded.
-
-    """
+    """Return the errors of the tip relative to the plan, and which exceed their thresholds."""
+    # Only errors along the controlled axes count; the thresholds are parameters of osc_demo.
+    # InputError if too few poses were recorded.
     robot, freedoms = demonstration.robot, demonstration.freedoms
     thresholds = demonstration.values['osc_demo']
     times = np.array(recording.pose_times)
@@ -170,12 +132,7 @@ def _frames(recording: Recording, robot: Robot, link: str) -> Array:
 
 def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms: Freedoms
                ) -> tuple[float, float]:
-    """
-    Return distance [m] and angle [rad] from the last pose to its target.
-
-    Only errors along the controlled axes count.
-
-    """
+    """Return distance [m] and angle [rad], along the controlled axes, from last pose to target."""
     R = LinkAxes(robot, freedoms.frame).at(recording.positions[-1])[:3, :3] if (
         freedoms.frame) else np.eye(3)
     target = schedule.at(recording.pose_times[-1]).pose
@@ -210,23 +167,14 @@ def _counts(times: Array, phase: Phase, number: int) -> NDArray[np.bool_]:
 
 
 def begin_of_errors(phase: Phase, number: int) -> float:
-    """
-    Return the time from which the errors of a phase count.
-
-    For a path (phase 0) it is the start, for a step it is shortly before the end.
-
-    """
+    """Return the time from which the errors of a phase count."""
+    # For a path (phase 0) it is the start, for a step it is shortly before the end.
     return phase.end - SETTLED * (phase.end - phase.start) if number else phase.start
 
 
 def _rates(recording: Recording) -> dict[str, float]:
-    """
-    Return the rate of the joint states in simulated time and on the wall clock [Hz].
-
-    It uses the median interval between two states, because some states may be missing in a
-    recording.
-
-    """
+    """Return the rate of the joint states in simulated time and on the wall clock [Hz]."""
+    # From the median interval, because some states may be missing in a recording.
     times, passed = recording.state_times, recording.wall_time
     rate = 1.0 / float(np.median(np.diff(times)))
     return {'rate in simulated time [Hz]': rate, 'rate on the wall clock [Hz]':

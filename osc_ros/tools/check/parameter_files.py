@@ -35,15 +35,9 @@ DEMO = (
 
 
 class Parameters:
-    """
-    The parameters of all nodes from files; later files override earlier ones.
+    """The parameters of all nodes from files; later files override earlier ones."""
 
-    Raises
-    ------
-    InputError
-        A file cannot be read; a node, a name or a value in it is not accepted.
-
-    """
+    # InputError if a file cannot be read, or if a node, a name or a value in it is not accepted.
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._given: dict[str, Values] = {name: {} for name in ('', *NODES)}
@@ -60,12 +54,7 @@ class Parameters:
                 if name in entries}
 
     def values(self, node: str, own: Values) -> Values:
-        """
-        Return the checked values of all parameters of a node.
-
-        Each value is from `own`, otherwise from the files, otherwise the default.
-
-        """
+        """Return all values of a node, checked: from `own`, else the files, else the defaults."""
         given = {**self.given(node), **own}
         return {entry.name: entry.checked_value(given.get(entry.name, entry.default))
                 for entry in self._table(node)}

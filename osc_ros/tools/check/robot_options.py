@@ -71,12 +71,7 @@ def users_files(options: argparse.Namespace) -> list[Path]:
 
 
 def new_path(path: Path, text: str | None = None) -> Path:
-    """
-    Return the first of the paths path, path_2, path_3, ... at which no file exists.
-
-    A path is also accepted if its file already contains exactly `text`.
-
-    """
+    """Return the first of path, path_2, ... that does not exist, or contains exactly `text`."""
     file, number = path, 1
     while file.exists() and (
             text is None or file.read_text(encoding='utf-8', errors='replace') != text):
@@ -86,12 +81,8 @@ def new_path(path: Path, text: str | None = None) -> Path:
 
 
 def write_new(path: Path, text: str) -> Path:
-    """
-    Write a text to the path that `new_path` returns; return this path.
-
-    A file with another text is never overwritten, because the user may have edited it.
-
-    """
+    """Write a text to the path that `new_path` returns; return this path."""
+    # A file with another text is never overwritten, because the user may have edited it.
     file = new_path(path, text)
     file.write_text(text, encoding='utf-8')
     return file

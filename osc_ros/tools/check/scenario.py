@@ -48,22 +48,11 @@ class Phase:
 
 @dataclass(frozen=True)
 class Start:
-    """
-    Start positions, and the size of the motions from there.
+    """Start positions, and the size of the motions from there."""
 
-    Attributes
-    ----------
-    q : (n,) [rad, m]
-    scale : float
-        Size of the motions: one of SCALES; 1 is the usual size.
-    reason : str
-        Reason why the scale is less than 1; empty if it is 1.
-
-    """
-
-    q: Array
-    scale: float = 1.0
-    reason: str = ''
+    q: Array  # (n,) [rad, m]
+    scale: float = 1.0  # one of SCALES; 1 is the usual size
+    reason: str = ''  # why the scale is less than 1; empty if it is 1
 
 
 def use_kernels(robot: Robot) -> None:
@@ -93,26 +82,10 @@ def postures(robot: Robot, freedoms: Freedoms, seed: int = 0) -> list[Array]:
 
 def start(tracer: Tracer, duration: float, choices: list[Array], scale: float | None = None
           ) -> Start:
-    """
-    Return the first of some joint positions from which the motions are possible.
-
-    Parameters
-    ----------
-    tracer : Tracer
-    duration : float
-        Duration of the motions [s].
-    choices : list of (n,)
-        See `postures` [rad, m].
-    scale : float, optional
-        Scale of the motions. Default: the largest of SCALES at which every joint uses at most the
-        share MOST_USED of its limits of speed and torque.
-
-    Raises
-    ------
-    InputError
-        The arm cannot follow the motions from any of the positions.
-
-    """
+    """Return the first of the postures `choices` from which the motions are possible."""
+    # `duration` of the motions [s]. The scale is by default the largest of SCALES at which every
+    # joint uses at most the share MOST_USED of its limits of speed and torque. InputError if the
+    # arm cannot follow the motions from any of the postures (n,) [rad, m].
     tip, sizes = tracer.robot.tip, [scale] if scale else SCALES
     return _first(tracer, [(size, q) for size in sizes for q in choices], duration,
                   f"no start was found from which '{tip}' can trace the figures: give "
@@ -129,13 +102,8 @@ def start_from(tracer: Tracer, q: Array, duration: float) -> Start:
 
 def _first(tracer: Tracer, choices: list[tuple[float, Array]], duration: float, none: str
            ) -> Start:
-    """
-    Return the first choice with which all joints stay within their limits.
-
-    A choice is a scale and joint positions. If there is none, InputError is raised with the
-    text `none`.
-
-    """
+    """Return the first choice (scale, joint positions) with all joints within their limits."""
+    # InputError with the text `none` if there is none.
     reason = ''
     for scale, q in choices:
         use = figure_usage(tracer, q, duration, scale)
@@ -166,12 +134,8 @@ def excess(robot: Robot, use: Usage) -> str:
 
 def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float = 1.0,
            freedoms: Freedoms = ALL) -> list[Phase]:
-    """
-    Return the motions from joint positions q (n,), in the base frame.
-
-    `begin` and `duration` are in seconds; `scale` is the size of the motions, see `Start`.
-
-    """
+    """Return the motions from joint positions q (n,), in the base frame."""
+    # `begin` and `duration` [s]; `scale`: size of the motions, see `Start`.
     tracer = Tracer(robot, freedoms)
     T = tracer.pose(q)
     turns, _ = _figure(tracer, q, duration, scale)
@@ -199,14 +163,9 @@ def reference(plan: list[Phase], hold: Array) -> Schedule:
 
 
 def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
-    """
-    Return distances [m] and angles [rad], (k, 2), between poses and targets (k, 4, 4).
-
-    scipy computes them, independently of the controller. Only errors along the controlled axes
-    of `freedoms` count; the columns of `R` (k, 3, 3) are the axes of its frame, in the base
-    frame.
-
-    """
+    """Return distances [m] and angles [rad], (k, 2), between poses and targets (k, 4, 4)."""
+    # By scipy, independently of the controller. Only errors along the controlled axes of
+    # `freedoms` count; the columns of R (k, 3, 3) are the axes of its frame, in the base frame.
     turns = Rotation.from_matrix(targets[:, :3, :3] @ poses[:, :3, :3].transpose(0, 2, 1))
     away = np.stack([turns.as_rotvec(), targets[:, :3, 3] - poses[:, :3, 3]], axis=1) @ R
     away *= np.array(freedoms.controlled).reshape(2, 3)
@@ -214,12 +173,7 @@ def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
 
 
 def _range(robot: Robot) -> tuple[Array, Array]:
-    """
-    Return the middle and half the width of each joint's position range.
-
-    Each range is first cut to -π … π.
-
-    """
+    """Return the middle and half the width of each joint's position range, cut to -π … π."""
     lower, upper = robot.position_limits.T
     lower, upper = (np.where(np.isfinite(end), end, default)
                     for end, default in ((lower, -np.pi), (upper, np.pi)))
@@ -229,14 +183,10 @@ def _range(robot: Robot) -> tuple[Array, Array]:
 
 def _figure(tracer: Tracer, q: Array, duration: float, scale: float
             ) -> tuple[float, Usage | None]:
-    """
-    Return the number of eights, and their shares of the joint limits (None if out of reach).
-
-    As many eights are made as fit in half of the duration, if each takes PERIOD. If a joint would
-    use more than the share MOST_USED of a limit, there are fewer and slower eights, but at least
-    half an eight. Therefore a longer run never has smaller motions than a shorter one.
-
-    """
+    """Return the number of eights, and their shares of the joint limits (None if out of reach)."""
+    # As many eights of PERIOD as fit in half of the duration. If a joint would use more than
+    # MOST_USED of a limit, there are fewer and slower ones, at least half an eight: so a longer
+    # run never has smaller motions than a shorter one.
     robot, T, length = tracer.robot, tracer.pose(q), 0.5 * duration
     turns = max(0.5, np.floor(2.0 * (length / PERIOD - 0.25)) / 2.0)
     # independent of the duration: one whole eight must be in reach

@@ -30,15 +30,10 @@ SAMPLE = 0.04  # time between two samples of a path [s]
 
 @dataclass(frozen=True)
 class Usage:
-    """
-    Largest speeds and torques of the joints (n,) in a motion, as shares of their limits.
+    """Largest speeds and torques of the joints in a motion, as shares of their limits."""
 
-    The share is 0 for a joint without a limit.
-
-    """
-
-    speed: Array
-    torque: Array
+    speed: Array  # (n,); 0 for a joint without a limit
+    torque: Array  # (n,); 0 for a joint without a limit
 
     @property
     def most(self) -> float:
@@ -91,13 +86,8 @@ class Tracer:
         return worst
 
     def usage(self, q: Array, path: Path) -> Usage | None:
-        """
-        Return the largest shares of the joint limits along a path from q (n,).
-
-        At every time, the joint velocities have the smallest possible kinetic energy.
-        Returns None if a part of the path is out of reach.
-
-        """
+        """Return the largest shares of the joint limits along a path from q (n,)."""
+        # The joint velocities have the smallest kinetic energy. None if a part is out of reach.
         times = np.linspace(path.times[0], path.times[-1],
                             max(3, round(float(np.ptp(path.times)) / SAMPLE)))
         states, speeds = np.empty((len(times), len(q))), np.empty((len(times), len(q)))
