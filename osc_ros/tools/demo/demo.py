@@ -169,14 +169,9 @@ def _reported_run(options: argparse.Namespace, wanted: Demonstration, work: Path
 
 def _conclude(options: argparse.Namespace, wanted: Demonstration,
               runs: tuple[Result, Result], why: Cause) -> None:
-    """
-    Print the verdict on the last run, and with --json write the results to a file.
-
-    The verdict is that the arm followed; or that it follows only with the changed parameters of
-    `why`. Nothing is printed if the arm did not follow in the last run. `runs` are the first and
-    the last run; they are the same object if there was only one run.
-
-    """
+    """Print the verdict on the last run, and with --json write the results to a file."""
+    # Verdict: the arm followed, or follows only with the parameters of `why`; none if it did not
+    # follow in the last run. `runs`: first and last run, the same object if there was only one.
     first, last = runs
     if options.json:
         demo_report.write_json(options.json, last, {
@@ -193,12 +188,7 @@ def _conclude(options: argparse.Namespace, wanted: Demonstration,
 
 
 def _explain(options: argparse.Namespace, wanted: Demonstration) -> Cause:
-    """
-    Print the cause for which the arm does not follow, and parameters with which it does.
-
-    Returns this cause, which includes the parameters.
-
-    """
+    """Print and return the cause for which the arm does not follow, with parameters that help."""
     print('looking for the cause ...', flush=True)
     with ProgressBar('looking for the cause') as bar:
         why = follow_check(wanted, bar.show).cause or Cause(TOO_SLOW)
@@ -208,13 +198,9 @@ def _explain(options: argparse.Namespace, wanted: Demonstration) -> Cause:
 
 def _recording_of(options: argparse.Namespace, wanted: Demonstration,
                   plan: list[scenario.Phase], work: Path) -> Recording:
-    """
-    Return the recording of one run of the nodes.
-
-    The run is repeated once, from its start, if the arm ended it because torques were late, or
-    if this machine has lost poses of the tip.
-
-    """
+    """Return the recording of one run of the nodes."""
+    # The run is repeated once, from its start, if the arm ended it because torques were late, or
+    # if this machine has lost poses of the tip.
     has_window = not options.headless and _has_display()
     if not options.headless and not has_window:
         print('note: no display was found (DISPLAY, WAYLAND_DISPLAY), so no window shows the '
@@ -275,12 +261,8 @@ def _prepare_output(options: argparse.Namespace) -> None:
 
 
 def _isolate(work: Path) -> None:
-    """
-    Use loopback and a separate ROS domain, unless environment variables choose others.
-
-    Raises DemoError if the chosen domain has nodes of the same names.
-
-    """
+    """Use loopback and a separate ROS domain, unless environment variables choose others."""
+    # DemoError if the chosen domain has nodes of the same names.
     os.environ.setdefault('ROS_LOG_DIR', str(work))
     if not os.environ.get(profile_variable()):
         os.environ.update(profile_environment(share_directory() / 'config' / 'fastdds.xml'))

@@ -64,18 +64,9 @@ class TipPose:
 
 @contextmanager
 def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[Values]:
-    """
-    Yield the parameters of osc_arm for the loop MUJOCO or FRANKA_SIM.
-
-    For FRANKA_SIM, the simulator runs within this context and writes its log to the folder
-    `output`.
-
-    Raises
-    ------
-    InputError
-        The simulator of an FR3 is not installed, or did not start.
-
-    """
+    """Yield the parameters of osc_arm for the loop MUJOCO or FRANKA_SIM."""
+    # For FRANKA_SIM, the simulator runs within this context, with a log in the folder `output`.
+    # InputError if the simulator of an FR3 is not installed, or did not start.
     given = {'rate': RATE, 'realtime.priority': PRIORITY, SPEED: FULL_SPEED,
              **wanted.given('osc_controller'), 'autostart': False}
     given['joint_state_rate'] = given['rate']

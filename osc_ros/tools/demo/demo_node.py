@@ -32,35 +32,18 @@ KEEP = QoSProfile(depth=1000)
 
 
 class DemoNode:
-    """
-    Records the topics of a run in `recording`, and sends targets in the frame `base`.
-
-    Attributes
-    ----------
-    time : float
-        Stamp of the newest joint state; after `restart`, the time since that call [s].
-    tip_pose_of : callable, optional
-        Returns the pose (4, 4) of the tip from joint positions (n,); default: poses of
-        osc_simulator.
-    states, diagnoses : int
-        Number of joint states, and of diagnostics of the controller, so far.
-    compilation : str
-        Newest text on the progress of the controller's compilation.
-    compiled_at : float
-        Time of the last progress of the compilation, by `perf_counter` [s].
-    failure : str
-        Why osc_arm can no longer control the arm; otherwise empty.
-
-    """
+    """Records the topics of a run in `recording`, and sends targets in the frame `base`."""
 
     def __init__(self, recording: Recording, base: str) -> None:
         self._recording, self._base = recording, base
+        # `time` [s]: stamp of the newest joint state, after `restart` since that call; the others:
+        # number of joint states, and of diagnostics of the controller, so far
         self.time, self.states, self.diagnoses = 0.0, 0, 0
-        self.tip_pose_of: Callable[[Array], Array] | None = None
+        self.tip_pose_of: Callable[[Array], Array] | None = None  # from q; None: osc_simulator
         self._origin = 0.0  # stamp at which `time` is 0 [s]
-        self.compilation, self.compiled_at = '', -np.inf
+        self.compilation, self.compiled_at = '', -np.inf  # progress, its `perf_counter` [s]
         self._compiled: dict[str, str] = {}
-        self.failure = ''
+        self.failure = ''  # why osc_arm can no longer control the arm; otherwise empty
         self._node = Node('osc_demo')
         self._executor = EventsExecutor()
         self._executor.add_node(self._node)

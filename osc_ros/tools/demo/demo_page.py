@@ -25,13 +25,8 @@ PATIENCE = 20.0  # longest wait for the address of the page [s]
 
 @contextmanager
 def page(work: Path, output: Path) -> Iterator[str]:
-    """
-    Run osc_viewer within this context; yield its address, '' if it cannot run.
-
-    Prints the address; over SSH also the command that forwards the port. If the viewer cannot run,
-    the demonstration continues.
-
-    """
+    """Run osc_viewer within this context; yield its address, '' if it cannot run."""
+    # Prints the address; over SSH also the command that forwards the port.
     with NodeProcess('osc_viewer', {}, work, output) as process:
         port = _port(process)
         if not port:
@@ -69,13 +64,9 @@ def has_terminal() -> bool:
 
 
 def play(loop: str, wanted: Demonstration, work: Path, output: Path, address: str) -> None:
-    """
-    Run the arm, at most in real time, until Ctrl-C, so that the user can move it on the page.
-
-    Does nothing with franka-sim, which needs a core for itself. `work` and `output` are the
-    folders of parameter files and of logs.
-
-    """
+    """Run the arm, at most in real time, until Ctrl-C: the user can move it on the page."""
+    # Does nothing with franka-sim, which needs a core for itself. `work` and `output`: folders of
+    # parameter files and of logs.
     if loop == FRANKA_SIM:
         return
     with recorded_signals() as signals, ExitStack() as stack:

@@ -47,12 +47,8 @@ def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
 
 def write_plots(folder: Path, recording: Recording, plan: list[Phase], found: Result,
                 demonstration: Demonstration) -> list[Path]:
-    """
-    Write error.png, torque.png and path.png into the folder; return their paths.
-
-    The first motion begins at 0 s, as in the printed progress.
-
-    """
+    """Write error.png, torque.png and path.png into the folder; return their paths."""
+    # The first motion begins at 0 s, as in the printed progress.
     import matplotlib
     matplotlib.use('Agg')
     from matplotlib import pyplot

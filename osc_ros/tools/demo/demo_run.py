@@ -68,20 +68,10 @@ class ArmError(DemoError):
 
 
 class NodeProcess:
-    """
-    A node in its own process; the process also ends if the demonstration is killed.
-
-    Attributes
-    ----------
-    name : str
-        Name of the command, for example osc_arm.
-    node : str
-        Name of the node: osc_controller also for osc_arm, which replaces it.
-    log : Path
-
-    """
+    """A node in its own process; the process also ends if the demonstration is killed."""
 
     def __init__(self, name: str, parameters: dict[str, Any], work: Path, output: Path) -> None:
+        # osc_arm replaces osc_controller, and has its node name
         self.name, self.node = name, 'osc_controller' if name == 'osc_arm' else name
         self.log = output / f'{name}.log'
         own = work / f'{name}.yaml'
@@ -127,12 +117,7 @@ class NodeProcess:
                 if line.startswith(WARNING)]
 
     def warnings(self) -> list[str]:
-        """
-        Return the warnings and errors of the log.
-
-        Of lines that differ only in numbers, only one is returned.
-
-        """
+        """Return warnings and errors of the log, one of those that differ only in numbers."""
         found: dict[str, list[str]] = {}
         for text in self._warning_texts():
             found.setdefault(sub(r'[0-9.]+', '', text), []).append(text)
@@ -154,25 +139,11 @@ class NodeProcess:
 
 
 class Run:
-    """
-    Executes a plan with running nodes.
+    """Executes a plan with running nodes."""
 
-    Parameters
-    ----------
-    robot : Robot
-    processes : dict of str to NodeProcess
-        By node name.
-    recording : Recording
-        Receives the data of the run.
-    freedoms : Freedoms
-        Controlled axes, for the displayed error.
-    signals : sequence of int
-        Received signals; the first one ends the run.
-    tip_pose_of : callable, optional
-        See `DemoNode`; given for osc_arm. The clock of osc_arm runs before the demonstration
-        begins, so the times of the plan count from the activation.
-
-    """
+    # `processes` by node name; `freedoms`: controlled axes, for the displayed error; the first of
+    # `signals` ends the run. With `tip_pose_of` (osc_arm, see `DemoNode`), the times of the plan
+    # count from the activation, because the clock of osc_arm runs before.
 
     def __init__(self, robot: Robot, processes: dict[str, NodeProcess],
                  recording: Recording, freedoms: Freedoms = scenario.ALL,
@@ -186,19 +157,9 @@ class Run:
         self._refusal = ''
 
     def make(self, plan: list[scenario.Phase]) -> None:
-        """
-        Activate the controller, execute the plan, record, and stop the controller.
-
-        Raises
-        ------
-        DemoError
-            A step took too long, a process ended, or a transition was refused.
-        ArmError
-            The arm has ended its control.
-        SystemExit
-            After SIGINT or SIGTERM.
-
-        """
+        """Activate the controller, execute the plan, record, and stop the controller."""
+        # DemoError: a step took too long, a process ended, or a transition was refused. ArmError:
+        # the arm has ended its control. SystemExit after SIGINT or SIGTERM.
         try:
             self._start()
             self._follow(plan)
@@ -283,15 +244,10 @@ class Run:
 
     def _request(self, what: str, transition: int, patience: float, refusable: bool = False
                  ) -> None:
-        """
-        Request a transition; repeat the request if no answer comes, or if `refusable` and refused.
-
-        A refusal is shown at once; then the request is repeated only if the reason of the
-        refusal may change within seconds. If `refusable` is False, a refusal of a repeated
-        request counts as success: either the first request was executed, or a later step
-        fails.
-
-        """
+        """Request a transition; repeat it without an answer, or if `refusable` and refused."""
+        # A refusal is shown, and repeated only if its reason may change within seconds. If not
+        # `refusable`, a refused repetition counts as success: the first request was executed, or a
+        # later step fails.
         answers: list[Any] = []
         requested = -np.inf
 
