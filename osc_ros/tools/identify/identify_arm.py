@@ -63,24 +63,11 @@ def parameters_of_motion(robot: Robot) -> dict[str, Any]:
 
 
 class RunningArm:
-    """
-    The arm of a running controller; `text` is the URDF of `robot`, which has no payload.
+    """The arm of a running controller; `text` is the URDF of `robot`, which has no payload."""
 
-    Parameters
-    ----------
-    controller : str
-        Name of the controller's node.
-    torques : str
-        Source of the recorded torques: 'efforts' of the joint states, or 'commands' of the
-        controller. A recorded command includes the torque that the driver adds to it (controller
-        parameter driver_compensates).
-
-    Raises
-    ------
-    InputError
-        The controller does not run or is not active, or joint states or torques are missing.
-
-    """
+    # `controller`: node name; `torques`: 'efforts' of the joint states, or 'commands', with the
+    # torque that the driver adds (parameter driver_compensates). InputError if the controller does
+    # not run or is not active, or joint states or torques are missing.
 
     def __init__(self, controller: str, torques: str) -> None:
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
@@ -149,21 +136,10 @@ class RunningArm:
         return self._state
 
     def perform(self, trajectory: Trajectory, guard: Guard) -> Recording:
-        """
-        Execute a trajectory; return its recording.
-
-        At the end the controller's parameters are restored. If the motion is stopped, the arm
-        holds its joint positions and the parameters are not restored, because the tasks would pull
-        the arm back to their targets.
-
-        Raises
-        ------
-        InputError
-            The controller is not active, or refuses the parameters; nothing has moved.
-        StoppedError
-            The guard has stopped the motion, joint states are missing, or the motion is too slow.
-
-        """
+        """Execute a trajectory, restore the controller's parameters, and return the recording."""
+        # If StoppedError (guard, missing joint states, motion too slow), the arm holds its joint
+        # positions and the parameters stay: the tasks would pull the arm back to their targets.
+        # InputError before any motion if the controller is not active, or refuses the parameters.
         self._require_active()
         wanted = parameters_of_motion(self.robot) | dict.fromkeys(self._tasks, 0.0)
         before = self._parameters(tuple(wanted))
@@ -179,12 +155,8 @@ class RunningArm:
         return Recording(self._names, time, q, tau)
 
     def _follow(self, trajectory: Trajectory, guard: Guard, begin: float, changed: str) -> None:
-        """
-        Publish posture goals, timed by the joint states, until SETTLE after the end of the motion.
-
-        `changed` names the changed parameters, for the error message.
-
-        """
+        """Publish posture goals, timed by the joint states, until SETTLE after the motion."""
+        # `changed` names the changed parameters, for the error message.
         guarded = -np.inf
         seen, started = perf_counter(), perf_counter()
         last = sent = self._last()[0]

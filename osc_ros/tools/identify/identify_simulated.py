@@ -50,50 +50,28 @@ RIPPLES = 100.0  # periods of the torque ripple per turn of a joint: one per mot
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """
-    Difference of the simulated arm from its description.
+    """Difference of the simulated arm from its description."""
 
-    Attributes
-    ----------
-    mass : float [kg]
-        Mass of the payload.
-    center : (3,) [m]
-        Centre of mass of the payload.
-    inertia : (6,) [kg m²]
-        Inertia of the payload about its centre of mass: xx xy xz yy yz zz.
-    links : float
-        Standard deviation of the log-Cholesky parameters of the links' inertias, about half of the
-        relative error of the masses.
-    coulomb, viscous : float
-        Friction as a share of the effort limit, [1] and [s/rad]; each joint has 0.6 to 1.4 times
-        this share.
-    encoder : float
-        Standard deviation of the positions [rad].
-    ripple : float
-        Amplitude of an unmeasured torque that is sinusoidal in the joint angle (RIPPLES periods
-        per revolution); also the standard deviation of the measured torques. Both are shares of
-        the effort limit.
-
-    """
-
-    mass: float = 1.2
-    center: tuple[float, float, float] = (0.02, -0.015, 0.06)
+    mass: float = 1.2  # of the payload [kg]
+    center: tuple[float, float, float] = (0.02, -0.015, 0.06)  # payload's centre of mass [m]
+    # payload, about its centre of mass [kg m²]: xx xy xz yy yz zz
     inertia: tuple[float, ...] = (0.004, 0.0, 0.0, 0.003, 0.0, 0.002)
+    # Standard deviation of the log-Cholesky parameters of the links' inertias, about half of the
+    # relative error of the masses.
     links: float = 0.0
-    coulomb: float = 0.012
-    viscous: float = 0.012
-    encoder: float = 2e-5
+    coulomb: float = 0.012  # share of the effort limit; each joint has 0.6 to 1.4 times this
+    viscous: float = 0.012  # share of the effort limit, likewise [s/rad]
+    encoder: float = 2e-5  # standard deviation of the positions [rad]
+    # Share of the effort limit: amplitude of an unmeasured torque, sinusoidal in the joint angle
+    # (RIPPLES periods per revolution), and standard deviation of the measured torques.
     ripple: float = 0.003
 
 
 class SimulatedMover:
-    """
-    An arm in MuJoCo under the control of a law.
+    """An arm in MuJoCo under the control of a law."""
 
-    The law and MuJoCo use `robot` with rotor inertias, see MOTOR_ACCELERATION. The start `q` (n,)
-    [rad, m] is moved away from joint limits, see INSIDE.
-
-    """
+    # Both use `robot` with rotor inertias, see MOTOR_ACCELERATION. The start q (n,) [rad, m] is
+    # moved away from joint limits, see INSIDE.
 
     def __init__(self, text: str, robot: Robot, q: Array, truth: Truth, seed: int = 1) -> None:
         effort = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, 100.0)
@@ -136,12 +114,7 @@ class SimulatedMover:
         return self._plant.q
 
     def perform(self, trajectory: Trajectory, guard: Guard) -> Recording:
-        """
-        Execute a trajectory; return its recording.
-
-        Raises StoppedError if the guard stops the motion.
-
-        """
+        """Execute a trajectory and return its recording; StoppedError if the guard stops it."""
         rows, begin = [], self._plant.time + SETTLE
         while self._plant.time < begin + trajectory.duration + SETTLE:
             since = self._plant.time - begin
