@@ -26,25 +26,12 @@ SAME = 0.2  # smaller differences of gravity are not noted [m/s²]: 1° of direc
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """
-    Data of an arm that the rules check.
-
-    Attributes
-    ----------
-    robot : Robot
-    warned : tuple of Warning
-        From `Robot.from_urdf`: a UnitWarning is a problem, another ModelWarning a note.
-    home : (n,)
-        Joint positions at which the rules check the weight of the arm [rad, m].
-    freedoms : int
-        Number of degrees of freedom of the tip, at most 6.
-
-    """
+    """Data of an arm that the rules check."""
 
     robot: Robot
-    home: Array
-    freedoms: int = 6
-    warned: tuple[Warning, ...] = ()
+    home: Array  # (n,) [rad, m]: where the rules check the weight of the arm
+    freedoms: int = 6  # number of degrees of freedom of the tip, at most 6
+    warned: tuple[Warning, ...] = ()  # UnitWarning: a problem; others: notes
 
     @property
     def weight(self) -> Array:

@@ -32,88 +32,44 @@ AXES = ('rotation x', 'rotation y', 'rotation z', 'x', 'y', 'z')
 
 @dataclass(frozen=True)
 class Singularity:
-    """
-    A singular posture near home.
+    """A singular posture near home."""
 
-    Attributes
-    ----------
-    joint : str
-        The only joint that differs from home.
-    position, distance : float
-        Position of this joint and its distance from home [rad, m].
-    direction : str
-        Axis along which the tip cannot move, one of AXES.
-
-    """
-
-    joint: str
-    position: float
-    distance: float
-    direction: str
+    joint: str  # the only joint that differs from home
+    position: float  # of this joint [rad, m]
+    distance: float  # of this joint from home [rad, m]
+    direction: str  # axis along which the tip cannot move, one of AXES
 
 
 @dataclass(frozen=True)
 class Findings:
-    """
-    Results of the analysis of an arm.
-
-    Attributes
-    ----------
-    robot : Robot
-    lumped : dict of str to list of str
-        Links that move with each body, by the body's joint; key '': links fixed to the base.
-    locked : dict of str to str
-        Joints of the description that do not move here, and the reason.
-    home, weight : (n,)
-        Posture [rad, m], and the torques that hold it [N m, N].
-    effective_mass : (6,)
-        1 / (Λ⁻¹)ᵢᵢ: inertia of the tip along each axis alone [kg m², kg]; infinite along axes in
-        which the tip cannot move.
-    Lambda : (6, 6)
-        Pseudo-inverse of J M⁻¹ Jᵀ at home, [angular; linear].
-    freedoms : int
-        Number of degrees of freedom of the tip: rank of its Jacobian away from singular postures.
-    conditioning : float
-        Ratio of the smallest to the largest singular value of the scaled Jacobian at home.
-    singularities : list of Singularity
-        Nearest first.
-    reach : (2,)
-        Smallest and largest distance of the tip from the first joint in random postures [m].
-    frequencies : dict of float to float
-        Largest natural frequency [rad/s] by rate of the joint states [Hz].
-    notes : list of str
-        Doubtful or missing data of the model, with the remedy.
-    problems : list of str
-        Reasons why the arm cannot be controlled, with the remedy.
-
-    """
+    """Results of the analysis of an arm."""
 
     robot: Robot
+    # links that move with each body, by its joint; '': fixed to the base
     lumped: dict[str, list[str]]
-    locked: dict[str, str]
-    home: Array
-    weight: Array
+    locked: dict[str, str]  # joints of the description that do not move here, and the reason
+    home: Array  # (n,) [rad, m]
+    weight: Array  # (n,) torques that hold the arm at home [N m, N]
+    # (6,) 1 / (Λ⁻¹)ᵢᵢ: inertia of the tip along each axis alone [kg m², kg]; infinite along axes
+    # in which the tip cannot move
     effective_mass: Array
-    Lambda: Array
-    freedoms: int
-    conditioning: float
-    singularities: list[Singularity]
+    Lambda: Array  # (6, 6) pseudo-inverse of J M⁻¹ Jᵀ at home, [angular; linear]
+    freedoms: int  # of the tip: rank of its Jacobian away from singular postures
+    conditioning: float  # smallest / largest singular value of the scaled Jacobian at home
+    singularities: list[Singularity]  # nearest first
+    # smallest and largest distance of the tip from the first joint in random postures [m]
     reach: tuple[float, float]
-    frequencies: dict[float, float]
-    notes: list[str]
-    problems: list[str]
+    frequencies: dict[float, float]  # largest natural frequency [rad/s] by state rate [Hz]
+    notes: list[str]  # doubtful or missing data of the model, with the remedy
+    problems: list[str]  # reasons why the arm cannot be controlled, with the remedy
 
 
 def findings(text: str, base: str, tip: str, home: Array | None = None,
              locked: dict[str, float] | None = None) -> Findings:
-    """
-    Return the findings about the arm from link `base` to link `tip` of a URDF (`text`).
-
-    `home` (n,) [rad, m] is by default the best conditioned of random postures within the limits.
-    `locked` has the positions [rad, m] of joints that do not move. Raises ModelError or InputError
-    if the URDF or `home` cannot be used.
-
-    """
+    """Return the findings about the arm from link `base` to link `tip` of a URDF (`text`)."""
+    # `home` (n,) [rad, m] is by default the best conditioned of random postures within the limits;
+    # `locked`: positions [rad, m] of joints that do not move. ModelError or InputError if the URDF
+    # or `home` cannot be used.
     robot, warned = loaded(lambda: Robot.from_urdf(text, base, tip, locked=locked))
     _require_usable(robot, home)
     postures = _postures(robot)

@@ -108,13 +108,8 @@ def _position(given: str) -> tuple[str, float]:
 
 
 def measured_updates(found: Findings) -> tuple[float, float]:
-    """
-    Return the median and 99th percentile of the time of a controller update here [s].
-
-    The updates run in this process without ROS and without other load. The first use compiles
-    kernels; a message on stderr announces this.
-
-    """
+    """Return median and 99th percentile of the time of a controller update here [s]."""
+    # In this process, without ROS and other load. The first use compiles kernels, as stderr says.
     from osc_ros.compile.compilation import compile_in_parallel
     from osc_ros.compile.compiled import on_demand
     from osc_ros.control.law import Law
