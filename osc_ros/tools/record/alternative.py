@@ -20,15 +20,8 @@ from osc_ros.ros.parameters.node_settings import law_settings, LOAD, LoadedRobot
 
 
 def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return the checked values of arguments NAME=VALUE.
-
-    Raises
-    ------
-    InputError
-        The name is unknown, the value is refused, or the parameter cannot be set at run time.
-
-    """
+    """Return the checked values of arguments NAME=VALUE."""
+    # InputError if a name is unknown, a value is refused, or it cannot be set at run time.
     if not values:
         raise InputError('the recording has no parameters of the controller: without them '
                          'nothing can be set')
@@ -54,30 +47,17 @@ def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any
 
 
 class ChangedParameters:
-    """
-    Computes the law and the supervision from recorded parameters, some of which are replaced.
+    """Computes law and supervision from recorded parameters, with some of them replaced."""
 
-    Parameters
-    ----------
-    values : mapping of str to value
-        Recorded at the beginning.
-    urdf : str
-    changes : mapping of str to value
-        See `changes_of`.
-
-    """
+    # `values` were recorded at the beginning; `changes`: see `changes_of`.
 
     def __init__(self, values: Mapping[str, Any], urdf: str, changes: Mapping[str, Any]) -> None:
         self._changes = dict(changes)
         self._loaded = LoadedRobot(robot_parameters.robot(values, urdf))
 
     def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[CompiledLaw, Supervision]:
-        """
-        Return the `CompiledLaw` and the supervision for the recorded `values`, with the changes.
-
-        InputError if the changed values do not fit.
-
-        """
+        """Return the `CompiledLaw` and the supervision for recorded `values` with the changes."""
+        # InputError if the changed values do not fit.
         found = {**values, **self._changes}
         robot, driver = self._loaded.of(found)
         if all(found[name] == values[name] for name in LOAD) and (

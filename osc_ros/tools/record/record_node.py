@@ -65,12 +65,8 @@ BUILTIN = {'bool', 'byte', 'char', 'float32', 'float64', 'int8', 'uint8', 'int16
 
 
 def definition(kind: str) -> str:
-    """
-    Return the definition of a message type with its parts, in the text format of MCAP.
-
-    Raises InputError if the package of the type is not installed.
-
-    """
+    """Return the definition of a message type with its parts, in the text format of MCAP."""
+    # InputError if the package of the type is not installed.
     texts, wanted = dict[str, str](), [kind]
     while wanted:
         name = wanted.pop(0)
@@ -91,12 +87,8 @@ def definition(kind: str) -> str:
 
 
 def message_type(kind: str) -> Any:
-    """
-    Return the class of an installed message type; raise InputError if it is not installed.
-
-    Any participant can announce any name, so a package is imported only if it has such a message.
-
-    """
+    """Return the class of an installed message type; InputError if it is not installed."""
+    # Anyone can announce any name, so a package is imported only if it has such a message.
     found = MESSAGE_TYPE.fullmatch(kind)
     if found is None:
         raise InputError(f"type '{kind}': give messages, as std_msgs/msg/String")
@@ -118,36 +110,9 @@ def _own_definition(kind: str) -> str:
 
 
 class Recorder(Node):  # type: ignore[misc]
-    """
-    Subscribes to the topics of a controller, and writes their messages to a bag.
+    """Subscribes to the topics of a controller, and writes their messages to a bag."""
 
-    Attributes
-    ----------
-    problems : list of str
-        Texts for the user: which topics are not recorded and why, gaps in the journal, and that
-        the controller has ended or started again.
-    printed : list of str
-        Those of the problems that were printed when they occurred.
-    failure : OSError or None
-        Error of the first failed write.
-    journal : int
-        Number of journal messages.
-    gaps : int
-        Number of gaps between journal messages, plus number of invalid journal messages.
-    has_ended : bool
-        Whether the recording must end because the disk is nearly full.
-
-    Parameters
-    ----------
-    controller : str
-        Name of the node, with its namespace.
-    bag : BagWriter
-    topics : list of str
-        Additional topics.
-    has_all : bool
-        Whether to record COSTLY topics, too.
-
-    """
+    # `controller`: node name with namespace; `topics`: further ones; `has_all`: COSTLY ones, too.
 
     def __init__(self, controller: str, bag: BagWriter, topics: list[str], has_all: bool) -> None:
         super().__init__('osc_record', start_parameter_services=False, enable_rosout=False)
@@ -158,10 +123,13 @@ class Recorder(Node):  # type: ignore[misc]
         self._wanted = {*self._asked, *shared}
         self._bag, self._has_all = bag, has_all
         self._taken: dict[str, Any] = {}
+        # texts for the user: topics that are not recorded and why, gaps in the journal, end or
+        # restart of the controller; `printed`: those that were printed when they occurred
         self.problems, self.printed = list[str](), list[str]()
         self._is_there, self._began, self._newest = True, 0.0, 0.0
-        self.failure: OSError | None = None
-        self.has_ended = False
+        self.failure: OSError | None = None  # of the first failed write
+        self.has_ended = False  # the recording must end: the disk is nearly full
+        # number of journal messages; number of gaps between them, and of invalid ones
         self.journal, self.gaps, self._following = 0, 0, None
         self._attempt(self._look)
         self.create_timer(LOOK, self._look_again)
@@ -173,12 +141,8 @@ class Recorder(Node):  # type: ignore[misc]
 
     @property
     def has_begun(self) -> bool:
-        """
-        Whether the recording has begun: the controller is found and has sent a message.
-
-        If no message comes within JOURNAL_PATIENCE, the recording begins without one.
-
-        """
+        """Whether the controller is found, and has sent a message or been silent for too long."""
+        # After JOURNAL_PATIENCE without a message, the recording begins without one.
         return self.is_found and (any(count for name, count in self._bag.counts.items()
                                       if name.startswith(f'{self._prefix}/'))
                                   or perf_counter() > self._began + JOURNAL_PATIENCE)
@@ -197,12 +161,8 @@ class Recorder(Node):  # type: ignore[misc]
         self._attempt(self._bag.flush_if_due)
 
     def _look(self) -> None:
-        """
-        Subscribe to new topics; check the free disk space, and if the controller runs.
-
-        OSError if the file was removed.
-
-        """
+        """Subscribe to new topics; check the free disk space, and if the controller runs."""
+        # OSError if the file was removed.
         self.has_ended = disk_usage(self._bag.file).free < RESERVE
         if self.has_ended:
             self._tell_once(f'ended: the disk has less than {RESERVE / 1e9:g} GB of free space')
@@ -376,12 +336,8 @@ def _failure_text(bag: BagWriter, failure: OSError) -> str:
 
 
 def _close(bag: BagWriter, recorder: Recorder) -> str:
-    """
-    Close the bag; return why the recording has failed, otherwise empty text.
-
-    Remove the bag if it has no messages or no controller was found.
-
-    """
+    """Close the bag; return why the recording has failed, otherwise empty text."""
+    # Remove the bag if it has no messages or no controller was found.
     try:
         if recorder.failure is None:
             bag.close()
@@ -397,12 +353,7 @@ def _close(bag: BagWriter, recorder: Recorder) -> str:
 
 
 def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> float:
-    """
-    Record for `duration` seconds from the time at which the controller is found.
-
-    Returns the start of the recording, by `perf_counter` [s].
-
-    """
+    """Record `duration` [s] once the controller is found; return the start (`perf_counter`)."""
     executor = EventsExecutor()
     executor.add_node(recorder)
     began, shown, was_found, end = perf_counter(), 0.0, False, float('inf')
