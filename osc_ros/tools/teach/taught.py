@@ -38,33 +38,16 @@ ACCEPTED = 'give a whole file of osc_teach record'
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """
-    Recorded poses, or a recorded path, of one arm.
+    """Recorded poses, or a recorded path, of one arm."""
 
-    Attributes
-    ----------
-    kind : str
-        'path', or 'poses'; the times are used only for a path.
-    robot, base, tip : str
-        Name of the robot, link of the base frame, link whose poses were recorded.
-    joint_names : tuple of str
-    times : (m,)
-        Times of the points, which increase from 0 [s].
-    q : (m, n)
-        Joint positions [rad, m].
-    poses : (m, 4, 4)
-        Poses of the tip in the base frame.
-
-    """
-
-    kind: str
-    robot: str
-    base: str
-    tip: str
+    kind: str  # 'path', or 'poses'; the times are used only for a path
+    robot: str  # name of the robot
+    base: str  # link of the base frame
+    tip: str  # link whose poses were recorded
     joint_names: tuple[str, ...]
-    times: Array
-    q: Array
-    poses: Array
+    times: Array  # (m,), increasing from 0 [s]
+    q: Array  # (m, n) [rad, m]
+    poses: Array  # (m, 4, 4), tip in the base frame
 
     @property
     def length(self) -> float:
@@ -86,14 +69,9 @@ def taught_poses(robot: Robot, times: Array, q: Array) -> Taught:
 
 
 def taught_path(robot: Robot, times: Array, q: Array) -> Taught:
-    """
-    Return the path through joint positions (k, n) at times (k,).
-
-    Its points are 1 / RATE apart in time. Each point is the mean of the states up to AVERAGED
-    before and after its time. Pauses before and after the motion are shortened to STANDING. Raises
-    InputError if the arm did not move.
-
-    """
+    """Return the path through joint positions (k, n) at times (k,), with points 1 / RATE apart."""
+    # Each point is the mean of the states up to AVERAGED before and after its time. Pauses before
+    # and after the motion are shortened to STANDING. InputError if the arm did not move.
     moved = [np.flatnonzero((np.abs(q - q[end:][:1]) > MOVED).any(axis=1)) for end in (0, -1)]
     if not (len(moved[0]) and len(moved[1])):
         raise InputError(f'the arm did not move: give a motion of {MOVED:g} rad or more')
@@ -114,13 +92,9 @@ def taught_path(robot: Robot, times: Array, q: Array) -> Taught:
 
 
 def require_robot(taught: Taught, robot: Robot) -> None:
-    """
-    Raise InputError if the poses were recorded with another arm.
-
-    The joints, base and tip of `robot` must have the recorded names, and at the recorded joint
-    positions its tip must have the recorded poses within SAME.
-
-    """
+    """Raise InputError if the poses were recorded with another arm."""
+    # The joints, base and tip of `robot` must have the recorded names, and at the recorded joint
+    # positions its tip must have the recorded poses within SAME.
     for what, found, accepted in (('base', taught.base, robot.base),
                                   ('tip', taught.tip, robot.tip),
                                   ('joints', ', '.join(taught.joint_names),

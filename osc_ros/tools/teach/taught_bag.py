@@ -57,12 +57,8 @@ def require_writer() -> Any:
 
 
 def write_mcap(taught: Taught, file: File) -> None:
-    """
-    Write both trajectories at time 0, then joint state and pose of each point at its time.
-
-    Raises InputError if mcap-ros2-support is not installed, or the file cannot be written.
-
-    """
+    """Write both trajectories at time 0, then joint state and pose of each point at its time."""
+    # InputError if mcap-ros2-support is not installed, or the file cannot be written.
     writer, content = require_writer(), messages_of(taught)
     joints, tips = content['joint_trajectory'], content['multi_dof_joint_trajectory']
     rows: list[tuple[int, str, Any]] = [(0, 'taught/joint_trajectory', joints),

@@ -49,49 +49,20 @@ ROBOT = tuple(entry.name for entry in (*robot_parameters.ENTRIES, *robot_paramet
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """
-    Planned motion that plays a recording back.
-
-    Attributes
-    ----------
-    taught : Taught
-        The recording.
-    times : (m,)
-        Times of the recorded points at the chosen speed [s].
-    path : Path, optional
-        Path of the tip, which begins at time 0; None if single poses were recorded.
-    duration : float
-        Duration of the path [s]; 0 for poses.
-    way : (n,)
-        Way of each joint to the start [rad, m].
-
-    """
+    """Planned motion that plays a recording back."""
 
     taught: Taught
-    times: Array
-    path: Path | None
-    duration: float
-    way: Array
+    times: Array  # (m,) of the recorded points at the chosen speed [s]
+    path: Path | None  # of the tip, begins at time 0; None if single poses were recorded
+    duration: float  # of the path [s]; 0 for poses
+    way: Array  # (n,) of each joint to the start [rad, m]
 
 
 class Session:
-    """
-    Connection to the running controller with the node name `controller`.
+    """Connection to the running controller with the node name `controller`."""
 
-    Parameters
-    ----------
-    controller : str
-    timeout : float
-        Longest time to wait for an answer of the controller [s].
-
-    Raises
-    ------
-    InputError, ModelError
-        The robot description cannot be used.
-    ArmTimeoutError
-        The controller does not answer, or is not active.
-
-    """
+    # `timeout`: longest wait for an answer [s]. InputError or ModelError if the robot description
+    # cannot be used; ArmTimeoutError if the controller does not answer or is not active.
 
     def __init__(self, controller: str, timeout: float) -> None:
         self.backend = TopicBackend(controller, timeout)
@@ -175,16 +146,9 @@ class Session:
     # play
 
     def plan(self, taught: Taught, speed: float) -> Plan:
-        """
-        Return the planned motion; `speed` multiplies the speed of a path.
-
-        Raises
-        ------
-        InputError
-            The recording is of another arm, exceeds a limit of the joints or the target, or leaves
-            the workspace; the arm is in free drive.
-
-        """
+        """Return the planned motion; `speed` multiplies the speed of a path."""
+        # InputError if the recording is of another arm, exceeds a limit of the joints or the
+        # target, or leaves the workspace, or if the arm is in free drive.
         require_robot(taught, self.robot)
         self._require_joints(taught, speed)
         for k, T in enumerate(taught.poses):
@@ -240,17 +204,9 @@ class Session:
             raise timeout_error(f'the {what} was not reached in {patience:.0f} s', self.backend)
 
     def play_path(self, plan: Plan) -> tuple[float, float]:
-        """
-        Move along the path; return the largest distance and angle from the path [m], [rad].
-
-        Raises
-        ------
-        InputError, ArmError
-            The controller refuses the path, or stops the arm.
-        ArmTimeoutError
-            The arm did not reach the end.
-
-        """
+        """Move along the path; return the largest distance [m] and angle [rad] from it."""
+        # InputError or ArmError if the controller refuses the path or stops the arm;
+        # ArmTimeoutError if the arm did not reach the end.
         path, taught = plan.path, plan.taught
         if path is None:
             raise InputError('poses: play them by play_poses')
@@ -285,13 +241,9 @@ class Session:
         return max(apart[0]), max(apart[1])
 
     def play_poses(self, plan: Plan, pause: float) -> tuple[float, float]:
-        """
-        Move to each pose and wait `pause` [s] there.
-
-        Returns the largest distance [m] and angle [rad] between the tip and a pose after
-        the pause.
-
-        """
+        """Move to each pose and wait `pause` [s] there."""
+        # Returns the largest distance [m] and angle [rad] between the tip and a pose after the
+        # pause.
         apart = []
         for k, (q, pose) in enumerate(zip(plan.taught.q, plan.taught.poses), 1):
             self.backend.go_to(pose, None)
