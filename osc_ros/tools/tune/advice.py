@@ -24,49 +24,23 @@ FASTER = 1.5  # smallest increase of the natural frequencies that is recommended
 
 @dataclass(frozen=True, eq=False)
 class Recommendation:
-    """
-    A parameter change that improves a score in the simulation.
+    """A parameter change that improves a score in the simulation."""
 
-    Attributes
-    ----------
-    candidate : Candidate
-        The score that improves, the reason, and the parameters.
-    before, after : float
-        This score before and with the change.
-    is_optional : bool
-        True for an improvement although all scores are good; then the new parameters of the user
-        do not include the change.
-    gain : str
-        Text with the measured quantity of this score before and with the change.
-
-    """
-
-    candidate: Candidate
-    before: float
-    after: float
-    is_optional: bool = False
-    gain: str = ''
+    candidate: Candidate  # the score that improves, the reason, and the parameters
+    before: float  # score without the change
+    after: float  # score with the change
+    is_optional: bool = False  # all scores are good without it; not in the user's new parameters
+    gain: str = ''  # text: measured quantity of this score before and with the change
 
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """
-    All recommendations, and the measurements without and with them.
+    """All recommendations, and the measurements without and with them."""
 
-    Attributes
-    ----------
-    first, last : Measurement
-        Measurement with the user's parameters, and with the recommended parameters.
-    recommendations : list of Recommendation
-    tried : list of Candidate
-        Changes that were simulated and did not help.
-
-    """
-
-    first: Measurement
-    last: Measurement
+    first: Measurement  # with the user's parameters
+    last: Measurement  # with the recommended parameters
     recommendations: list[Recommendation]
-    tried: list[Candidate]
+    tried: list[Candidate]  # simulated changes that did not help
 
     @property
     def unsolved(self) -> list[str]:
@@ -84,14 +58,9 @@ class Advice:
 
 
 def advice(laboratory: Laboratory, first: Measurement) -> Advice:
-    """
-    Return the recommendations for a first measurement; each of them is simulated.
-
-    The first candidate that improves its score, and lets no other score rise above 1, is
-    applied. Then the rules of `rules` give candidates for the new measurement, up to ROUNDS
-    times.
-
-    """
+    """Return the recommendations for a first measurement; each of them is simulated."""
+    # The first candidate that improves its score, and lets no other score rise above 1, is
+    # applied. Then `rules` gives candidates for the new measurement, up to ROUNDS times.
     last, given = first, []
     tried: list[Candidate] = []
     for _ in range(ROUNDS):
@@ -157,12 +126,8 @@ def options(laboratory: Laboratory, found: Measurement, table: Robustness
 
 def _observer(laboratory: Laboratory, found: Measurement, table: Robustness
               ) -> Recommendation | None:
-    """
-    Return the recommendation of a disturbance observer; None if it would not help.
-
-    It helps if wrong masses or friction in the model cause errors.
-
-    """
+    """Return the recommendation of a disturbance observer; None if it would not help."""
+    # It helps if wrong masses or friction in the model cause errors.
     if found.values['disturbance.mode'] != 'none':
         return None
     rows = [row for row in table.rows if row.variant.masses != 1.0
@@ -193,12 +158,8 @@ def _observer(laboratory: Laboratory, found: Measurement, table: Robustness
 
 
 def _faster(laboratory: Laboratory, found: Measurement) -> Recommendation | None:
-    """
-    Return the recommendation of higher natural frequencies.
-
-    Returns None if a score or the delay does not allow them.
-
-    """
+    """Return the recommendation of higher natural frequencies."""
+    # None if a score or the delay does not allow them.
     values, subject = found.values, laboratory.subject
     if found.wrong or values['mode'] != 'acceleration':
         return None

@@ -37,137 +37,67 @@ NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan)  # for a response that dive
 
 @dataclass(frozen=True, eq=False)
 class AxisResponse:
-    """
-    Response of one axis to a step of its set-point.
+    """Response of one axis to a step of its set-point."""
 
-    Attributes
-    ----------
-    axis : int
-        Index of the axis in [angular; linear], in the axes of the task's frame.
-    amplitude : float [rad, m]
-        Size of the step.
-    time : (k,) [s]
-        Time since the step.
-    met, wanted : (k,)
-        Response in the simulation, and response of the linear system that the gains define; both
-        relative to the amplitude.
-    shape, wanted_shape : Shape
-        Overshoot, settling time and second-order fit of `met`, and of `wanted`.
-    error : float [rad, m]
-        Error at the end of the response: mean over the last tenth.
-    coupling : (2,) [rad, m]
-        Largest rotation and largest translation along the other axes.
-    torque : float
-        Largest torque of a joint, as a share of the torque limit of this joint.
-
-    """
-
-    axis: int
-    amplitude: float
-    time: Array
-    met: Array
-    wanted: Array
-    shape: Shape
-    wanted_shape: Shape
-    error: float
-    coupling: tuple[float, float]
-    torque: float
+    axis: int  # index in [angular; linear], in the axes of the task's frame
+    amplitude: float  # size of the step [rad, m]
+    time: Array  # (k,) since the step [s]
+    met: Array  # (k,) response in the simulation, relative to the amplitude
+    wanted: Array  # (k,) response of the linear system that the gains define, likewise
+    shape: Shape  # overshoot, settling time and second-order fit of `met`
+    wanted_shape: Shape  # of `wanted`
+    error: float  # at the end: mean over the last tenth of the response [rad, m]
+    coupling: tuple[float, float]  # largest rotation, translation along other axes [rad, m]
+    torque: float  # largest torque of a joint, as a share of this joint's torque limit
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """
-    Step responses of all axes.
+    """Step responses of all axes."""
 
-    Attributes
-    ----------
-    axes : tuple of AxisResponse
-        Responses of the axes in the order of the steps. If the simulation fails in a step, the
-        response to this step is the last one, and the later axes are missing.
-    failure : str
-        Reason why the simulation failed; otherwise empty.
-    gain_share : float
-        See `Law.gain_share`.
-    update : (2,) [s]
-        Median and 99th percentile of the update time.
-
-    """
-
+    # In the order of the steps. If the simulation fails in a step, the response to this step is
+    # the last one, and the later axes are missing.
     axes: tuple[AxisResponse, ...]
-    failure: str
-    gain_share: float
-    update: tuple[float, float]
+    failure: str  # why the simulation failed; otherwise empty
+    gain_share: float  # see `Law.gain_share`
+    update: tuple[float, float]  # median and 99th percentile of the update time [s]
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """
-    Frequency response of an axis: complex gain from set-point to position at (k,) [rad/s].
-
-    `met` is the response in the simulation, `wanted` that of the linear system, as in
-    `AxisResponse`.
-
-    """
+    """Frequency response of an axis: complex gain from set-point to position."""
 
     axis: int
-    frequency: Array
-    met: Array
-    wanted: Array
+    frequency: Array  # (k,) [rad/s]
+    met: Array  # (k,) in the simulation
+    wanted: Array  # (k,) of the linear system, as in `AxisResponse`
 
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """
-    Standard deviation of the joint torques (n,) at rest.
+    """Standard deviation of the joint torques at rest."""
 
-    Attributes
-    ----------
-    by_position, by_velocity : (n,) [N m, N]
-        Standard deviation caused by noise of the positions, and by noise of the velocities.
-    share : (n,)
-        Standard deviation caused by both, as a share of the torque limits.
-
-    """
-
-    by_position: Array
-    by_velocity: Array
-    share: Array
+    by_position: Array  # (n,) caused by noise of the positions [N m, N]
+    by_velocity: Array  # (n,) caused by noise of the velocities [N m, N]
+    share: Array  # (n,) caused by both, as a share of the torque limits
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """
-    Results of a motion to a goal and back, within the limits of the target.
-
-    Attributes
-    ----------
-    record : Record
-    torque, speed : (n,)
-        Largest torque and speed of each joint, as shares of its limits.
-    limited : float
-        Share of the time in which joint limits reduce the task accelerations.
-    error : (2,) [rad, m]
-        Largest angle and distance between tip and set-point.
-    distance : float [m]
-        Distance of the goal.
-
-    """
+    """Results of a motion to a goal and back, within the limits of the target."""
 
     record: Record
-    torque: Array
-    speed: Array
-    limited: float
-    error: tuple[float, float]
-    distance: float
+    torque: Array  # (n,) largest of each joint, as a share of its limit
+    speed: Array  # (n,) largest of each joint, as a share of its limit
+    limited: float  # share of the time in which joint limits reduce the task accelerations
+    error: tuple[float, float]  # largest angle and distance, tip to set-point [rad, m]
+    distance: float  # of the goal [m]
 
 
 class Bench:
-    """
-    Experiments with the arm and law of `subject`, with given settings of the law.
+    """Experiments with the arm and law of `subject`, with given settings of the law."""
 
-    `robot` is the controller's model of the arm.
-
-    """
+    # `robot` is the controller's model of the arm.
 
     def __init__(self, subject: Subject, settings: Settings, supervision: Supervision,
                  robot: Robot) -> None:
@@ -226,12 +156,8 @@ class Bench:
         return there
 
     def _displacements(self, poses: Array, since: Array) -> Array:
-        """
-        Return the displacements (k, 6) from the pose `since` (4, 4) to other poses.
-
-        They are [angular; linear] in the axes of the task's frame.
-
-        """
+        """Return the displacements (k, 6) from the pose `since` (4, 4) to other poses."""
+        # [angular; linear] in the axes of the task's frame.
         turns = Rotation.from_matrix(poses[:, :3, :3] @ since[:3, :3].T).as_rotvec()
         return np.hstack([turns @ self.R, (poses[:, :3, 3] - since[:3, 3]) @ self.R])
 
@@ -329,12 +255,7 @@ class Bench:
             rig.law.robot.n, np.inf)
 
     def motion(self) -> Motion:
-        """
-        Move towards the base with a rotation, and back, within the target's limits.
-
-        Returns the results.
-
-        """
+        """Move towards the base and rotate, then back, in target limits; return the results."""
         rig = self._rig(NOMINAL, jumps=False)
         home = rig.law.target.pose.copy()
         inward = -home[:3, 3]

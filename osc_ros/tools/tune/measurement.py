@@ -34,12 +34,8 @@ SCORES = {
 
 
 def step_scores(steps: Steps, tolerance: tuple[float, float], axes: int) -> dict[str, float]:
-    """
-    Return the scores of step responses; a score above 1 is not accepted.
-
-    `tolerance` is the accepted error [rad, m], `axes` the number of axes that should respond.
-
-    """
+    """Return the scores of step responses; a score above 1 is not accepted."""
+    # `tolerance`: accepted error [rad, m]; `axes`: number of axes that should respond.
     is_stable = (not steps.failure and len(steps.axes) == axes
                  and all(one.shape.is_stable for one in steps.axes))
     overshoot = max((one.shape.overshoot - one.wanted_shape.overshoot for one in steps.axes),
@@ -52,29 +48,15 @@ def step_scores(steps: Steps, tolerance: tuple[float, float], axes: int) -> dict
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """
-    Results of all experiments with one set of parameters, see `Bench`.
+    """Results of all experiments with one set of parameters, see `Bench`."""
 
-    Attributes
-    ----------
-    values : mapping
-        Parameters of the controller.
-    steps, spectra, noise, motion
-        Results of the experiments of `Bench` with these names.
-    tolerance : (2,) [rad, m]
-        Accepted error at rest.
-    axes : int
-        Number of controlled axes.
-
-    """
-
-    values: Values
+    values: Values  # parameters of the controller
     steps: Steps
     spectra: tuple[Spectrum, ...]
     noise: Noise
     motion: Motion
-    tolerance: tuple[float, float]
-    axes: int
+    tolerance: tuple[float, float]  # accepted error at rest [rad, m]
+    axes: int  # number of controlled axes
 
     @cached_property
     def scores(self) -> dict[str, float]:
@@ -89,12 +71,7 @@ class Measurement:
 
     @property
     def wrong(self) -> list[str]:
-        """
-        Names of the scores above 1.
-
-        If the arm does not come to rest, only 'stability' is named.
-
-        """
+        """Names of the scores above 1; only 'stability' if the arm does not come to rest."""
         found = [name for name, score in self.scores.items() if score > 1.0]
         return found[:1] if found[:1] == ['stability'] else found
 
@@ -135,12 +112,7 @@ class Row:
 
 
 class Laboratory:
-    """
-    Measures a subject with any parameters.
-
-    Before each experiment it calls `tell` with a text on the experiment.
-
-    """
+    """Measures a subject with any parameters; `tell` receives a text before each experiment."""
 
     def __init__(self, subject: Subject, tell: Callable[[str], object]) -> None:
         self.subject, self.tell = subject, tell

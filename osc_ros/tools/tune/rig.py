@@ -30,56 +30,24 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """
-    Record of a run, one row for each of k states.
+    """Record of a run, one row for each of k states."""
 
-    Attributes
-    ----------
-    time : (k,) [s]
-    pose, target : (k, 4, 4)
-        Pose of the first task's link, and set-point of this link, in the base frame.
-    torque, qd : (k, n) [N m, N], [rad/s, m/s]
-        Torque of the law; true velocity.
-    task_share : (k,)
-        Share of the task accelerations that the limits allow.
-    failure : str
-        Text on an error, or on the watchdog that stopped the arm; otherwise empty.
-    update : (2,) [s]
-        Median and 99th percentile of the time from state to torque on this machine.
-
-    """
-
-    time: Array
-    pose: Array
-    target: Array
-    torque: Array
-    qd: Array
-    task_share: Array
-    failure: str
-    update: tuple[float, float]
+    time: Array  # (k,) [s]
+    pose: Array  # (k, 4, 4), link of the first task, base frame
+    target: Array  # (k, 4, 4), set-point of this link, base frame
+    torque: Array  # (k, n), of the law [N m, N]
+    qd: Array  # (k, n), true velocity [rad/s, m/s]
+    task_share: Array  # (k,), share of the task accelerations that the limits allow
+    failure: str  # error, or watchdog that stopped the arm; otherwise empty
+    update: tuple[float, float]  # median, 99th percentile from state to torque, here [s]
 
 
 class Rig:
-    """
-    A simulated control loop: an `Engine` with the law under test, and one simulated arm.
+    """A simulated control loop: an `Engine` with the law under test, and one simulated arm."""
 
-    The arm starts at rest. Each torque acts on it after a delay; until the first torque acts, the
-    arm is held against its own weight. Watchdogs act as configured, except time-outs, because the
-    simulation does not run in real time.
-
-    Parameters
-    ----------
-    subject : Subject
-        The law, the simulated arm, its start position and the control period.
-    settings : Settings
-    supervision : Supervision
-    robot : Robot
-        The controller's model of the arm.
-    variant : Variant
-        Differences of the simulated arm from the configured one. If it has a delay, this delay is
-        used, otherwise the delay of `subject`.
-
-    """
+    # It starts at rest. Torques act after the delay of `variant`, else of `subject`; until the
+    # first acts, the arm is held against its own weight. Watchdogs act, except time-outs: this is
+    # not real time. `robot` is the controller's model of the arm.
 
     def __init__(self, subject: Subject, settings: Settings, supervision: Supervision,
                  robot: Robot, variant: Variant) -> None:

@@ -35,24 +35,13 @@ def variants(subject: Subject) -> tuple[Variant, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Robustness:
-    """
-    Step responses of variants of the arm, and the overshoot for various delays and gains.
-
-    Attributes
-    ----------
-    rows : list of Row
-    delays : (k,) [s]
-    factors : (m,)
-        Factors of the natural frequencies.
-    overshoot : (m, k)
-        Largest overshoot for each factor and delay, as a share of the step; infinite if the arm
-        does not come to rest, NaN if the controller refuses the gains.
-
-    """
+    """Step responses of variants of the arm, and the overshoot for various delays and gains."""
 
     rows: list[Row]
-    delays: Array
-    factors: Array
+    delays: Array  # (k,) [s]
+    factors: Array  # (m,), of the natural frequencies
+    # (m, k), largest for each factor and delay, as a share of the step; infinite if the arm does
+    # not come to rest, NaN if the controller refuses the gains
     overshoot: Array
 
 

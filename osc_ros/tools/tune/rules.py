@@ -24,23 +24,11 @@ PARTS = 'rotation', 'translation'
 
 @dataclass(frozen=True)
 class Candidate:
-    """
-    A parameter change that may improve a score.
+    """A parameter change that may improve a score."""
 
-    Attributes
-    ----------
-    score : str
-        One of SCORES.
-    reason : str
-        Text on the measured quantity and its cause.
-    changes : dict of str to value
-        Parameters of the controller.
-
-    """
-
-    score: str
-    reason: str
-    changes: dict[str, Any]
+    score: str  # one of SCORES
+    reason: str  # text on the measured quantity and its cause
+    changes: dict[str, Any]  # parameters of the controller
 
 
 def candidates(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
@@ -134,12 +122,8 @@ def _ringing(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
 
 
 def _friction(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """
-    Yield candidates against errors at rest.
-
-    They have friction compensation, the true payload, or a disturbance observer.
-
-    """
+    """Yield candidates against errors at rest."""
+    # Friction compensation, the true payload, or a disturbance observer.
     if found.scores['error'] <= 1.0 or found.scores['stability'] > 1.0:
         return
     without = laboratory.row(found.values, Variant('without friction', friction=0.0))
@@ -209,12 +193,8 @@ FINITE = {'speed': (2.5, 1.0), 'acceleration': (12.5, 5.0), 'jerk': (125.0, 50.0
 
 def _slower(found: Measurement, score: str, reason: str, names: tuple[str, ...]
             ) -> Iterator[Candidate]:
-    """
-    Yield candidates with lower limits of the target.
-
-    If some limits of the target are infinite, the only candidate has the limits FINITE.
-
-    """
+    """Yield candidates with lower limits of the target."""
+    # If some limits of the target are infinite, the only candidate has the limits FINITE.
     values, all_names = found.values, tuple(FINITE)
     keys = {(name, part): f'target.{PARTS[part]}.{name}' for name in all_names for part in (0, 1)}
     if np.isinf([values[key] for key in keys.values()]).any():

@@ -24,27 +24,14 @@ RESTLESS = 0.1  # largest motion in the last ROOM of the response, as a share of
 
 @dataclass(frozen=True)
 class Shape:
-    """
-    Metrics of a response to a unit step.
+    """Metrics of a response to a unit step."""
 
-    Attributes
-    ----------
-    natural_frequency, damping_ratio : float [rad/s], 1
-        Values of the best second-order fit; NaN if the response does not come to rest.
-    overshoot : float
-        Largest excess over the final value, as a share of the step.
-    settling : float [s]
-        Time after which the response stays within BAND of its final value; infinite if never.
-    misfit : float
-        RMS error of the second-order fit, as a share of the step. It is large if the delay is long
-        for the bandwidth, because the loop is then of higher order.
-
-    """
-
-    natural_frequency: float
-    damping_ratio: float
-    overshoot: float
-    settling: float
+    natural_frequency: float  # best second-order fit [rad/s]; NaN if not at rest at the end
+    damping_ratio: float  # of the same fit; NaN likewise
+    overshoot: float  # largest excess over the final value, as a share of the step
+    settling: float  # time after which it stays within BAND of its final value [s]; inf if never
+    # RMS error of the second-order fit, as a share of the step. It is large if the delay is long
+    # for the bandwidth, because the loop is then of higher order.
     misfit: float
 
     @property
@@ -59,12 +46,7 @@ class Shape:
 
 
 def step_response(time: Array, natural_frequency: float, damping_ratio: float) -> Array:
-    """
-    Return the response (k,) of a second-order system to a unit step at time 0 [s].
-
-    The response is 0 before the step.
-
-    """
+    """Return the response (k,) of a second-order system to a unit step at time 0 [s]."""
     ratio = complex(damping_ratio if abs(damping_ratio - 1.0) > 1e-6 else damping_ratio + 2e-6)
     root = np.sqrt(ratio * ratio - 1.0)
     slow, fast = -natural_frequency * (ratio - root), -natural_frequency * (ratio + root)
@@ -80,12 +62,9 @@ def settling_time(natural_frequency: float, damping_ratio: float) -> float:
 
 
 def shape(time: Array, response: Array, guess: tuple[float, float], delay: float) -> Shape:
-    """
-    Return the metrics of a response (k,) to a unit step at time 0; `delay` is its dead time [s].
-
-    `guess` is the natural frequency [rad/s] and damping ratio at which the fit starts.
-
-    """
+    """Return the metrics of a response (k,) to a unit step at time 0."""
+    # `guess`: natural frequency [rad/s] and damping ratio at which the fit starts; `delay`: dead
+    # time of the response [s].
     tail = response[-max(2, int(ROOM * len(response))):]
     final = float(response[-max(2, len(response) // 10):].mean())
     peak = float(response.max())
@@ -109,30 +88,17 @@ def shape(time: Array, response: Array, guess: tuple[float, float], delay: float
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """
-    Linear error dynamics that the gains define: ë = -K e - D ė along the axes of motion.
+    """Linear error dynamics that the gains define: ë = -K e - D ė along the axes of motion."""
 
-    Attributes
-    ----------
-    axes : (m,) int
-        Indices of the axes of motion in [angular; linear], in the axes of the task's frame.
-    K, D : (m, m) [1/s²], [1/s]
-
-    """
-
-    axes: NDArray[np.intp]
-    K: Array
-    D: Array
+    axes: NDArray[np.intp]  # (m,) indices in [angular; linear], in the axes of the task's frame
+    K: Array  # (m, m) [1/s²]
+    D: Array  # (m, m) [1/s]
 
     @classmethod
     def of(cls, task: Task, Lambda: Array, R: Array) -> Wanted:
-        """
-        Return the error dynamics of a task.
-
-        `Lambda` (6, 6) is the task-space inertia in base axes, `R` (3, 3) rotates from the
-        axes of the task to those of the base.
-
-        """
+        """Return the error dynamics of a task."""
+        # `Lambda` (6, 6): task-space inertia in base axes; `R` (3, 3) rotates from the axes of the
+        # task to those of the base.
         axes = np.flatnonzero(task.along('motion'))
         gains, own = task.gains, np.ix_(axes, axes)
         if not isinstance(gains, Stiffness):

@@ -24,30 +24,16 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Variant:
-    """
-    Differences of the simulated arm from the configured one.
-
-    Attributes
-    ----------
-    name : str
-    masses : float
-        Factor of all masses and inertias.
-    friction : float, optional
-        Dry friction of each joint, as a share of its torque limit, without damping; default: the
-        configured friction and damping.
-    delay : float, optional
-        Delay as in `Subject` [s]; default: the delay of the subject.
-    position_noise, velocity_noise : float
-        Standard deviations of the measured state [rad, m], [rad/s, m/s].
-
-    """
+    """Differences of the simulated arm from the configured one."""
 
     name: str = 'as configured'
-    masses: float = 1.0
+    masses: float = 1.0  # factor of all masses and inertias
+    # Dry friction of each joint as a share of its torque limit, without damping; None: the
+    # configured friction and damping.
     friction: float | None = None
-    delay: float | None = None
-    position_noise: float = 0.0
-    velocity_noise: float = 0.0
+    delay: float | None = None  # as in `Subject` [s]; None: the delay of the subject
+    position_noise: float = 0.0  # standard deviation [rad, m]
+    velocity_noise: float = 0.0  # standard deviation [rad/s, m/s]
 
 
 NOMINAL = Variant()
@@ -55,45 +41,19 @@ NOMINAL = Variant()
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """
-    The law, its simulated arm, and the conversion of parameters to settings.
+    """The law, its simulated arm, and the conversion of parameters to settings."""
 
-    Attributes
-    ----------
-    law : Law
-        Shared by all experiments, which run one after another.
-    plant : callable
-        Returns the simulated arm of a variant.
-    q : (n,)
-        Start positions of every experiment [rad, m].
-    period : float [s]
-        Control period.
-    step : float [s]
-        Physics step; a period is a whole number of steps.
-    delay : float [s]
-        Time from a state until its torque acts.
-    tolerance : (2,) [rad, m]
-        Accepted error at rest.
-    coulomb, viscous : (n,) [N m, N], [N m s/rad, N s/m]
-        Friction of the simulated joints.
-    payload : mapping of str to value
-        Parameters payload.* of the simulated arm.
-    settings : callable
-        Returns Settings, Supervision and Robot for parameter values.
-
-    """
-
-    law: Law
-    plant: Callable[[Variant], Plant]
-    q: Array
-    period: float
-    step: float
-    delay: float
-    tolerance: tuple[float, float]
-    coulomb: Array
-    viscous: Array
-    payload: Values
-    settings: Callable[[Values], tuple[Settings, Supervision, Robot]]
+    law: Law  # shared by all experiments, which run one after another
+    plant: Callable[[Variant], Plant]  # returns the simulated arm of a variant
+    q: Array  # (n,), start positions of every experiment [rad, m]
+    period: float  # control period [s]
+    step: float  # physics step [s]; a period is a whole number of steps
+    delay: float  # from a state until its torque acts [s]
+    tolerance: tuple[float, float]  # accepted error at rest [rad, m]
+    coulomb: Array  # (n,), friction of the simulated joints [N m, N]
+    viscous: Array  # (n,), friction of the simulated joints [N m s/rad, N s/m]
+    payload: Values  # parameters payload.* of the simulated arm
+    settings: Callable[[Values], tuple[Settings, Supervision, Robot]]  # checks parameter values
 
     @property
     def encoder_noise(self) -> tuple[float, float]:

@@ -74,49 +74,21 @@ UNLIMITED = 100.0  # torque limit that scales the friction of a joint without on
 
 @dataclass(frozen=True, eq=False)
 class TunedArm:
-    """
-    The subject of the experiments, and its parameters.
-
-    Attributes
-    ----------
-    subject : Subject
-    values, simulator : dict
-        All parameters of the controller (checked), and of the simulator.
-    notes : tuple of str
-        Texts on the parameters that were chosen for the user.
-    refused : dict
-        Parameters of the user that the node refuses, each with a value that it accepts.
-
-    """
+    """The subject of the experiments, and its parameters."""
 
     subject: Subject
-    values: dict[str, Any]
-    simulator: dict[str, Any]
-    notes: tuple[str, ...]
-    refused: dict[str, Any]
+    values: dict[str, Any]  # all parameters of the controller, checked
+    simulator: dict[str, Any]  # all parameters of the simulator
+    notes: tuple[str, ...]  # texts on the parameters that were chosen for the user
+    refused: dict[str, Any]  # user's parameters that the node refuses, with accepted values
 
 
 def tuned_arm(parameters: Parameters, own: dict[str, Any], delay: float | None,
               tell: Callable[[object], object]) -> TunedArm:
-    """
-    Return the arm under test.
-
-    Parameters
-    ----------
-    parameters : Parameters
-    own : dict
-        Parameters of the robot; they override `parameters`.
-    delay : float, optional
-        See `Subject`; default: one period [s].
-    tell : callable
-        Receives the progress of a compilation.
-
-    Raises
-    ------
-    OscError
-        A parameter or the robot description cannot be used.
-
-    """
+    """Return the arm under test."""
+    # `own`: parameters of the robot, which override `parameters`; `delay` [s]: see `Subject`,
+    # default one period; `tell` receives the progress of a compilation. OscError if a parameter or
+    # the robot description cannot be used.
     values = parameters.values('osc_controller', own)
     simulator = parameters.values('osc_simulator', own)
     require_targets(values)
@@ -148,12 +120,8 @@ def tuned_arm(parameters: Parameters, own: dict[str, Any], delay: float | None,
 
 
 def _choose_axes(values: dict[str, Any], robot: Robot) -> list[str]:
-    """
-    Choose the controlled axes of a tip with fewer than six degrees of freedom.
-
-    Sets the parameters of these axes in `values`; returns notes for the user on this choice.
-
-    """
+    """Set in `values` the controlled axes of a tip with fewer than six degrees of freedom."""
+    # Returns notes for the user on this choice.
     freedoms = freedoms_of(robot)
     if freedoms.count == 6:
         return []

@@ -43,12 +43,8 @@ code { font-size: 13px; } img { width: 100%; height: auto; } .small { color: #59
 
 
 def page(found: Results, parameters: str) -> str:
-    """
-    Return the HTML text; `parameters` is the text of the recommended parameter file.
-
-    Raises ImportError if matplotlib is not installed.
-
-    """
+    """Return the HTML text; `parameters` is the text of the recommended parameter file."""
+    # ImportError if matplotlib is not installed.
     first, subject = found.advice.first, found.subject
     last = found.advice.last if found.advice.recommendations else None
     robot = subject.law.robot

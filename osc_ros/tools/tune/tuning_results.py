@@ -23,27 +23,13 @@ from osc_ros.tools.tune.subject import ENCODER_BITS, Subject
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """
-    All results of a tuning.
-
-    Attributes
-    ----------
-    subject : Subject
-    advice : Advice
-    options : list of Recommendation
-        Optional improvements.
-    robustness : Robustness
-        Robustness with the recommended parameters.
-    notes : tuple of str
-        Texts on chosen and refused parameters, from before the first experiment.
-
-    """
+    """All results of a tuning."""
 
     subject: Subject
     advice: Advice
-    options: list[Recommendation]
-    robustness: Robustness
-    notes: tuple[str, ...]
+    options: list[Recommendation]  # optional improvements
+    robustness: Robustness  # with the recommended parameters
+    notes: tuple[str, ...]  # on chosen and refused parameters, from before the first experiment
 
     @property
     def verdict(self) -> str:
@@ -73,12 +59,8 @@ def bandwidth(found: Measurement, axis: int, of: str) -> float:
 
 
 def met_texts(one: AxisResponse) -> tuple[str, str]:
-    """
-    Return texts with the measured natural frequency and damping ratio of an axis.
-
-    The sign '~' marks a poor second-order fit.
-
-    """
+    """Return texts with the measured natural frequency and damping ratio of an axis."""
+    # The sign '~' marks a poor second-order fit.
     if not one.shape.is_stable:
         return '-', '-'
     mark = '' if one.shape.is_second_order else '~'
