@@ -45,8 +45,8 @@ class Identification:
 def identification(robot: Robot, recordings: list[Recording], wanted: str,
                    link: str | None = None) -> Identification:
     """Return the payload, or the arm's parameters, with the friction, from recordings."""
-    # If `wanted` is 'payload', not 'arm', the robot has none; `link` carries it, default: the first
-    # tip. A second recording only validates. InputError: a recording cannot be used, or is not
+    # If `wanted` is 'payload', not 'arm', the robot has none; `link` (default: first tip) carries
+    # it. A second recording only validates. InputError: a recording cannot be used, or is not
     # plausible; NotDeterminedError: the motion does not determine the parameters.
     motions = tuple(Motion.of(robot, recording) for recording in recordings)
     require_motion(motions[0], robot)

@@ -86,7 +86,7 @@ class Bodies:
 def consistent_parameters(found: Fit, given: Array, prior: float) -> tuple[Array, Array]:
     """Return consistent parameters (b, 10), and the values (p - 10 b,) of the other columns."""
     # They minimize the squared, whitened residuals, plus the divergence from the given bodies (b,
-    # 10), which have mass, divided by `prior`². The first 10 b columns are the inertial parameters.
+    # 10), which have mass, divided by `prior`². The first 10 b columns are inertial parameters.
     # `prior`: expected relative error of the given ones; 1: only the order of magnitude is known.
     size, bodies = given.size, Bodies(given)
     scale = 1.0 / np.sqrt(found.inflation)

@@ -36,8 +36,8 @@ class Fit:
 def fit(columns: Array, torque: Array, use: NDArray[np.bool_]) -> Fit:
     """Return the weighted least-squares estimate of the parameters of columns (k, n, p)."""
     # `torque` (k, n) [N m]; `use` (k, n): rows. Weights: inverse standard deviations of a joint's
-    # residuals; variances are multiplied by the samples per independent sample, from the residuals'
-    # autocorrelation. InputError if there are not more rows than parameters.
+    # residuals; their autocorrelation gives the number of samples per independent sample, a factor
+    # of the variances. InputError if there are not more rows than parameters.
     k, n, count = columns.shape
     if np.count_nonzero(use) <= count:
         raise InputError(f'{np.count_nonzero(use)} samples of torques for {count} parameters: '
