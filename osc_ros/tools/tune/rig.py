@@ -76,12 +76,8 @@ class Rig:
         return self._plant.time
 
     def run(self, seconds: float, each: Callable[[], object] | None = None) -> bool:
-        """
-        Simulate `seconds`; return False if the arm diverged or a watchdog stopped it.
-
-        `each` is called before each state; it may set goals of the law.
-
-        """
+        """Simulate `seconds`; return False if the arm diverged or a watchdog stopped it."""
+        # `each` is called before each state; it may set goals of the law.
         end = self.time + seconds - 0.5 * self._period
         while self.time < end and not self._failure:
             if each is not None:
