@@ -25,26 +25,12 @@ TELL_PERIOD = 1.0  # [s]
 
 @dataclass(frozen=True)
 class Progress:
-    """
-    Progress of the compilation.
+    """Progress of the compilation."""
 
-    Attributes
-    ----------
-    ready : int
-        Number of kernels compiled by all processes; a kernel counts once for every signature.
-    total : int
-        Number of all kernels that are used, including those in the cache; 0 while it is unknown.
-    name : str
-        The kernel that this process compiles or waits for.
-    seconds : float
-        Time since the first compilation began.
-
-    """
-
-    ready: int
-    total: int
-    name: str
-    seconds: float
+    ready: int  # kernels compiled by all processes; one counts once for every signature
+    total: int  # kernels that are used, including those in the cache; 0 while it is unknown
+    name: str  # kernel that this process compiles or waits for
+    seconds: float  # since the first compilation began
 
     def __str__(self) -> str:
         of = f' of {self.total}' if self.total else ''
@@ -125,26 +111,10 @@ class _Team:
 def compile_in_parallel(function: Callable[..., object], *arguments: Any,
                         tell: Callable[[Progress], object] = lambda progress: None,
                         by_several: bool = True) -> Iterator[None]:
-    """
-    Within this context, other processes help to compile the kernels that a call uses.
-
-    The helper processes start when the first kernel is not found in the cache. Each calls
-    `function(*arguments)` with the kernels replaced by plain Python functions, to find out which
-    kernels are used. Then it compiles them into the cache, beginning with the last one. Meanwhile
-    this process makes the call as usual.
-
-    Parameters
-    ----------
-    function : callable
-        A function of a module, so that it can be pickled; a second call must do no harm.
-    arguments
-        Arguments of `function`. If they cannot be pickled, no helper processes start.
-    tell : callable
-        Called with the `Progress` every second, by another thread.
-    by_several : bool
-        If False, no helper processes start; the progress is still reported.
-
-    """
+    """Within this context, other processes help to compile the kernels that a call uses."""
+    # They start at the first kernel that is not in the cache, call function(*arguments) in plain
+    # Python (so a second call must do no harm) to find the kernels, and compile them, the last one
+    # first; none start if the call cannot be pickled. Another thread calls `tell` every second.
     job = None
     if by_several:
         with suppress(pickle.PicklingError, TypeError, AttributeError):

@@ -83,13 +83,9 @@ def _compiled(function: Function, **options: Any) -> Any:
 
 
 def inlined(function: Function, **more: bool) -> Function:
-    """
-    Compile a small operation that is inlined into the kernel that calls it.
-
-    There is no entry point for Python, which would take longer to compile than the operation: a
-    call from Python raises TypeError. For an operation that returns an array use `viewing`.
-
-    """
+    """Compile a small operation that is inlined into the kernel that calls it."""
+    # There is no entry point for Python, which would take longer to compile than the operation: a
+    # call from Python raises TypeError. For an operation that returns an array use `viewing`.
     options = {'forceinline': True, **_OPTIONS, **more}
     operation = _compiled(function, no_cpython_wrapper=True, pipeline_class=OperationCompiler,
                           **options)
@@ -117,12 +113,8 @@ def stage(function: Function) -> Function:
 
 
 def part(function: Function) -> Function:
-    """
-    Compile a long operation as part of the one kernel that calls it, and never on its own.
-
-    `inlined` would optimize and translate it twice.
-
-    """
+    """Compile a long operation as part of the one kernel that calls it, and never on its own."""
+    # `inlined` would optimize and translate it twice
     OPERATIONS.append(_compiled(function, inline='always', **_OPTIONS))
     return OPERATIONS[-1]  # type: ignore[no-any-return]
 
@@ -133,17 +125,10 @@ def plain(compiled: Any) -> Any:
 
 
 def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
-    """
-    Compile an entry point, and cache the machine code between runs.
-
-    The entry point keeps the GIL: a control loop that released it for a few microseconds would
-    have to wait until another thread gives it back. Use `released` for kernels that take long.
-
-    The cache is in the user's cache folder, so that a read-only installation works, and several
-    installations share it. The names of its files contain a digest of the source that the kernel
-    uses (`stored_digests`): a kernel is compiled again only if this source changes.
-
-    """
+    """Compile an entry point, and cache the machine code between runs."""
+    # It keeps the GIL, for which a control loop would have to wait after a kernel of microseconds;
+    # `released` is for long ones. The cache is in the user's cache folder: installations may be
+    # read-only, and share it. A kernel whose source (`stored_digests`) changes is compiled again.
     compiled = _compiled(function, nogil=nogil, **_OPTIONS)
     if config.DISABLE_JIT:  # it is a plain function
         return compiled
@@ -193,15 +178,10 @@ def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
 
 @contextmanager
 def on_demand() -> Iterator[None]:
-    """
-    Within this context, compile each kernel at its first call, not all of them in advance.
-
-    At the end, the kernels that have been used are locked: other types of arguments raise
-    TypeError, as after a compilation `ahead`. So call every kernel that a control loop needs once
-    within the context. If another thread is in such a context at this time, the kernels are locked
-    at the end of the other context.
-
-    """
+    """Within this context, compile each kernel at its first call, not all of them in advance."""
+    # The kernels that have been used are locked when the last such context of all threads ends:
+    # other types of arguments raise TypeError, as after a compilation `ahead`. So call every
+    # kernel that a control loop needs once within the context.
     _ON_DEMAND.append(True)
     with unlocked():
         try:
@@ -214,12 +194,8 @@ def on_demand() -> Iterator[None]:
 
 @contextmanager
 def unlocked() -> Iterator[None]:
-    """
-    Within this context, locked kernels may be compiled for other types of arguments.
-
-    They are locked again when the last thread has left such a context.
-
-    """
+    """Within this context, locked kernels may be compiled for other types of arguments."""
+    # they are locked again when the last thread has left such a context
     with _GATE:
         _UNLOCKED.append(True)
         for compiled in KERNELS:
@@ -256,14 +232,10 @@ class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
-    """
-    The machine code of one kernel on disk; what cannot be read is compiled again.
+    """The machine code of one kernel on disk; what cannot be read is compiled again."""
 
-    The folder and the index of Numba's own cache depend on where the source is, on its
-    modification time and on line numbers. Kernels of this package need none of these, because the
-    name of each file contains the digest of the source that the kernel uses.
-
-    """
+    # Folder and index of Numba's own cache depend on the place of the source, its modification
+    # time and line numbers. Here each file name has the digest of the source that the kernel uses.
 
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
         super().__init__(function)
@@ -310,13 +282,9 @@ def _log() -> logging.Logger:
 
 
 def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
-    """
-    Return the kernel's method `compile`, restricted to one process at a time.
-
-    Another process that needs the same kernel waits, and loads the machine code from the cache.
-    Garbage collection is suspended, because it would take a sixth of the compile time.
-
-    """
+    """Return the kernel's method `compile`, restricted to one process at a time."""
+    # Another process that needs the same kernel waits, and loads the machine code from the cache.
+    # Garbage collection is suspended, because it would take a sixth of the compile time.
     compile_here = compiled.compile
 
     def compile_alone(signature: Any) -> Any:
@@ -401,14 +369,10 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def view(array: NDArray[Item], start: int, shape: tuple[int, ...]) -> NDArray[Item]:
-    """
-    View of a contiguous array's entries from index `start` on, with the given shape.
-
-    In a kernel the bounds are not checked, and the view holds no reference: its array must be an
-    argument of the kernel, and a kernel must not return it. In compiled code `reshape` takes 20 ns
-    for every array and a multiple of the compile time, and counting references takes 15 ns.
-
-    """
+    """View of a contiguous array's entries from index `start` on, with the given shape."""
+    # In a kernel, no bounds are checked, and the view holds no reference: its array must be an
+    # argument of the kernel, which must not return the view. In compiled code `reshape` takes
+    # 20 ns and a multiple of the compile time, and counting references takes 15 ns.
     size = 1
     for length in shape:
         size *= length
@@ -469,13 +433,9 @@ def _called(intrinsic: Any, address: int, given: tuple[Any, ...]) -> int:
 
 
 def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]]:
-    """
-    Return the kernels that a call uses, each with its argument types, in the order of use.
-
-    The call runs all kernels as plain Python functions, so nothing is compiled. Use it in a
-    process of its own: argument types that are compiled already are not recorded.
-
-    """
+    """Return the kernels that a call uses, with their argument types, in the order of use."""
+    # The call runs all kernels as plain Python functions, so nothing is compiled. Use it in a
+    # process of its own: argument types that are compiled already are not recorded.
     uses: dict[tuple[Any, tuple[Any, ...]], None] = {}
     depth = 0
 

@@ -12,13 +12,10 @@ from numba.core.compiler import Compiler, Flags
 
 
 class _OperationLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """
-    The code of an operation, for linking into kernels only.
+    """The code of an operation, for linking into kernels only."""
 
-    Each kernel optimizes and translates it as a part of its own code. To do so for the operation
-    alone too would double the time.
-
-    """
+    # Each kernel optimizes and translates it as a part of its own code; to do so for the operation
+    # alone too would double the time.
 
     @property
     def codegen(self) -> _OperationLibrary:
@@ -53,13 +50,10 @@ class OperationCompiler(Compiler):  # type: ignore[misc]
 
 
 class KnownFlags(Flags):  # type: ignore[misc]
-    """
-    Options of a compilation that cache the table of their values.
+    """Options of a compilation that cache the table of their values."""
 
-    Numba compares these tables in every look-up of a call that it has compiled before, and would
-    build each table again: a seventh of the compile time.
-
-    """
+    # Numba compares these tables in every look-up of a call that it has compiled before, and would
+    # build each table again: a seventh of the compile time.
 
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)

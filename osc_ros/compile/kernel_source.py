@@ -19,11 +19,8 @@ KEPT = 86400.0  # [s]
 
 
 def kernel_source(text: str) -> str:
-    """Part of a module's source on which kernels depend: no docstrings, no Python code.
-
-    Of the classes it has the fields of named tuples, because kernels take them by their position.
-
-    """
+    """Part of a module's source on which kernels depend: no docstrings, no Python code."""
+    # of the classes, it has the fields of named tuples: kernels take them by their position
     return _dumped(ast.parse(text))
 
 
@@ -88,13 +85,9 @@ def kernel_modules(sources: dict[str, str]) -> dict[str, ast.Module]:
 
 
 def source_digests(version: str) -> dict[str, str]:
-    """
-    Digest for each module with kernels: of `version` and of the source that its kernels use.
-
-    That is its own source, that of the modules that it imports, directly or indirectly, and that
-    of `osc_ros.compile`. The name '' has the digest of the source of all kernels.
-
-    """
+    """Digest, for each module with kernels, of `version` and the source that its kernels use."""
+    # That is its own source, that of the modules that it imports, directly or indirectly, and that
+    # of `osc_ros.compile`. The name '' has the digest of the source of all kernels.
     sources = {'.'.join([PACKAGE.name, *path.relative_to(PACKAGE).with_suffix('').parts]):
                path.read_text(encoding='utf-8') for path in PACKAGE.rglob('*.py')}
     everywhere = [name for name in sources if name.startswith(f'{PACKAGE.name}.compile.')]
@@ -114,14 +107,10 @@ def source_digests(version: str) -> dict[str, str]:
 
 
 def stored_digests(folder: Path, version: str) -> dict[str, str]:
-    """
-    `source_digests`, read from a file in `folder` if they were computed before.
-
-    Computing the digests takes more than a second, because it parses the source. The name of the
-    file depends on the times and sizes of all source files. One of these times is the inode change
-    time; a program cannot set it, so a source file with changed content has another time.
-
-    """
+    """`source_digests`, read from a file in `folder` if they were computed before."""
+    # To compute them takes more than a second. The name of the file depends on times and sizes of
+    # all source files, among them the inode change time: a program cannot set it, so a source file
+    # with changed content has another one.
     states = [(str(path), state.st_mtime_ns, state.st_ctime_ns, state.st_size)
               for path in sorted(PACKAGE.rglob('*.py')) for state in [path.stat()]]
     name = hashlib.sha256(repr((version, states)).encode()).hexdigest()[:16]

@@ -25,15 +25,10 @@ def cores() -> int:
 
 def in_parallel(k: int, part: Callable[[int, int], None], threads: int | None,
                 variant: Hashable) -> None:
-    """
-    Call part(first, last) for consecutive parts of k states, in threads.
-
-    The kernels of batches release the GIL, so threads suffice; each call needs its own memory.
-    Every thread gets several parts, in case other processes slow down a core. `threads` is one for
-    each core by default. `variant` names the kernel and the types of its arguments; at its first
-    use, a call of part(0, 0) compiles the kernel or loads it from the cache.
-
-    """
+    """Call part(first, last) for consecutive parts of k states, in threads."""
+    # The kernels release the GIL; each call needs its own memory. A thread (default: one per core)
+    # gets several parts, in case other processes slow down a core. `variant` names the kernel and
+    # its argument types: at its first use, part(0, 0) compiles or loads the kernel.
     with _LOCK:
         if variant not in _COMPILED:
             with unlocked():

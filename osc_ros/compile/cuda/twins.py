@@ -34,13 +34,10 @@ _PLAIN = (either.select, either.any_lane, either.lane_count, either.lane_number,
 
 
 class Twins:
-    """
-    Twins of kernels and operations, made at their first use.
+    """Twins of kernels and operations, made at their first use."""
 
-    `number` (np.float64 or np.float32) is the type of the constants and of the kernels' arrays,
-    `compiled` compiles a function, `replaced` has values that replace global variables, by name.
-
-    """
+    # `number` (np.float64 or np.float32): type of the constants and of the kernels' arrays;
+    # `compiled` compiles a function; `replaced`: values that replace global variables, by name.
 
     def __init__(self, number: type[np.floating[Any]], compiled: Callable[[Any], Any],
                  replaced: Mapping[Any, Any]) -> None:
