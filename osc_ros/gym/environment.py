@@ -40,44 +40,11 @@ WANDER = 0.05  # largest change of the initial position of each joint [rad]
 
 
 class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
-    """
-    An arm whose tip or joints are moved by actions at 20 Hz; law and physics run at 500 Hz.
+    """An arm whose tip or joints are moved by actions at 20 Hz; law and physics run at 500 Hz."""
 
-    An action contains numbers from -1 to 1: for x y z, and for rotations about x y z of the base.
-    With `control` 'delta' they change the goal pose by at most LARGEST in a step. With 'pose' they
-    set the goal pose: its position within the `box`, and its rotation from the initial
-    orientation, at most TILT about each axis. With `variable_impedance` two more numbers are the
-    stiffness of translation and of rotation, from SOFTEST to STIFFEST on a logarithmic scale.
-
-    With 'joints' an action has one number for each joint. It changes the joint's goal by at most
-    LARGEST_JOINT in a step, within its position limits: see `Law.move_joints`. The `box` does not
-    bound the tip.
-
-    Observations have the keys of crisp_gym; poses are position, then Euler angles xyz [rad]:
-
-    - observation.state.cartesian (6,): pose of the tip
-    - observation.state.joints (n,): joint positions
-    - observation.state.target (6,): goal that the actions have set; (n,) with 'joints'
-    - observation.environment_state: depends on the environment
-
-    Parameters
-    ----------
-    control : 'delta', 'pose' or 'joints'
-    variable_impedance : bool
-        Not with 'joints'.
-    robot : 'panda' or 'fr3'
-    render_mode : 'rgb_array', optional
-        Images show only the arm, and require OpenGL.
-    stiffness : float or (n,), optional [N·m/rad]
-        Only with 'joints': each joint is a spring, see `JointDrive`.
-
-    Raises
-    ------
-    InputError
-        The control or robot is unknown, or an option does not suit the control; in `step`, the
-        action is outside of the action space.
-
-    """
+    # doc/gym.md has the options, actions and observations, and what raises InputError. Poses in
+    # observations: position [m], Euler angles xyz [rad]. `render_mode` 'rgb_array' shows only the
+    # arm, and requires OpenGL. `stiffness` is one number or (n,) [N·m/rad].
 
     metadata = {'render_modes': ['rgb_array'], 'render_fps': RATE / SUBSTEPS}
     box = np.array([[0.3, -0.3, 0.2], [0.6, 0.3, 0.6]])  # bounds of the goal [m]

@@ -34,13 +34,10 @@ def _ball(tip: str) -> tuple[str, float]:
 
 
 class Reach(ArmEnv):
-    """
-    Move the tip to a point.
+    """Move the tip to a point."""
 
-    The reward of a step is the negative distance [m]. At the point (within NEAR) the reward is
-    1 more, and the episode ends. observation.environment_state: the point.
-
-    """
+    # Reward of a step: negative distance [m]; within NEAR it is 1 more, and the episode ends.
+    # observation.environment_state: the point.
 
     def _begin(self) -> None:
         lower, upper = self.box
@@ -55,14 +52,11 @@ class Reach(ArmEnv):
 
 
 class Push(ArmEnv):
-    """
-    Push a block over the table to a mark, with a ball at the tip.
+    """Push a block over the table to a mark, with a ball at the tip."""
 
-    The reward of a step is -d - 0.1 b; d is the distance from the block to the mark, b the
-    distance from the tip to the block [m]. With the block at the mark (within AT_MARK) the reward
-    is 1 more, and the episode ends. observation.environment_state: positions of block and mark.
-
-    """
+    # Reward of a step: -d - 0.1 b; d: distance from block to mark, b: from tip to block [m]. If d
+    # is within AT_MARK it is 1 more, and the episode ends. observation.environment_state:
+    # positions of block and mark.
 
     box = np.array([[0.3, -0.3, TABLE + BALL + 0.005], [0.65, 0.3, 0.5]])
     more_states = 6
@@ -90,29 +84,22 @@ class Push(ArmEnv):
 
 
 class Wipe(ArmEnv):
-    """
-    Wipe a strip of a board by pressing on it with a ball at the tip.
+    """Wipe a strip of a board by pressing on it with a ball at the tip; ends when all is wiped."""
 
-    The tip is force-controlled along z: the last number of an action is the force, from 0 to 2
-    FORCE. With `control` 'joints' there is no such number, and the joints press. A piece of the
-    strip is wiped while the tip is within REACH of it and the force on the board differs from
-    FORCE by less than half. The reward of a step is the fraction of the strip that was wiped in
-    this step, minus 0.01 times the relative error of the force. The episode ends when the whole
-    strip is wiped. observation.environment_state: centre and length of the strip, and the wiped
-    fraction; observation.state.sensors_force: force on the board (3,) [N].
-
-    """
+    # Reward of a step: fraction wiped in it - 0.01 * relative error of the force. A piece is wiped
+    # while the tip is within REACH and the force on the board differs from FORCE by less than
+    # half. The last number of an action is the force, 0 to 2 FORCE; none with 'joints'.
 
     FORCE, REACH, PIECES, LENGTH = 10.0, 0.02, 20, 0.2
 
     box = np.array([[0.35, -0.25, BOARD], [0.6, 0.25, 0.6]])
     axes = ('motion',) * 5 + ('force',)
     more_actions = 1
-    more_states = 4
+    more_states = 4  # centre of the strip x y, its length, the wiped fraction
     plant = {'wall': table(BOARD), 'ball': _ball}
 
     def _bounds(self, n: int) -> dict[str, NDArray[np.float32]]:
-        return {**super()._bounds(n),
+        return {**super()._bounds(n),  # sensors_force: on the board [N]
                 'observation.state.sensors_force': np.full(3, STRONGEST, np.float32)}
 
     def _begin(self) -> None:
