@@ -30,12 +30,9 @@ ON_TERMINAL, IN_FILE = 0.1, 5.0  # shortest time between two lines on a terminal
 
 
 class Parser(argparse.ArgumentParser):
-    """
-    A command-line parser whose help keeps its line breaks, so that it can show examples.
+    """A command-line parser whose help keeps its line breaks, so that it can show examples."""
 
-    For an unknown option, the error (exit status 2) names the most similar option.
-
-    """
+    # for an unknown option, the error (exit status 2) names the most similar option
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{'formatter_class': argparse.RawDescriptionHelpFormatter, **options})
@@ -92,12 +89,8 @@ def node_parser(prog: str, **options: Any) -> Parser:
 
 def parsed_node(parser: Parser, arguments: list[str] | None
                 ) -> tuple[argparse.Namespace, list[str]]:
-    """
-    Return the options of a node, and the arguments of ROS.
-
-    `arguments` is by default the command line; `parser` is from `node_parser`.
-
-    """
+    """Return the options of a node, and the arguments of ROS; `parser` is from `node_parser`."""
+    # `arguments` is by default the command line
     given = sys.argv[1:] if arguments is None else list(arguments)
     cut = given.index(ROS_ARGUMENTS) if ROS_ARGUMENTS in given else len(given)
     return parser.parse_args(given[:cut]), given[cut:]
@@ -106,21 +99,9 @@ def parsed_node(parser: Parser, arguments: list[str] | None
 def run_command(name: str, options: argparse.Namespace,
                 run: Callable[[argparse.Namespace], int],
                 statuses: Mapping[type[OscError], int] | None = None) -> NoReturn:
-    """
-    Run a command, which compiles only the kernels that it uses, and exit.
-
-    Parameters
-    ----------
-    name : str
-        Name of the command, for the message of an error.
-    options : Namespace
-        Options of the command, with `json`: see `add_json`.
-    run : callable
-        Receives the options; returns the exit status.
-    statuses : mapping of class to int, optional
-        Exit status for classes of errors; 2 for all other OscErrors.
-
-    """
+    """Run a command, which compiles only the kernels that it uses, and exit."""
+    # `name` is for messages of errors; `options` have `json`, see `add_json`; `run` returns the
+    # exit status; `statuses` has the exit status of classes of errors: 2 for all other OscErrors.
     from osc_ros.compile.compiled import on_demand  # the import of Numba would delay `--help`
     end_quietly()
     try:
@@ -197,12 +178,7 @@ def stdout_for_json(file: Path | None) -> Iterator[None]:
 
 
 def json_values(values: Any) -> Any:
-    """
-    Return values, which may be nested or of NumPy, for JSON.
-
-    Numbers that are not finite become None.
-
-    """
+    """Return values, nested or of NumPy, for JSON; numbers that are not finite become None."""
     if isinstance(values, dict):
         return {key: json_values(one) for key, one in values.items()}
     if hasattr(values, 'tolist'):
@@ -243,12 +219,9 @@ def bar(share: float) -> str:
 
 
 class ProgressBar:
-    """
-    Progress of long work: a bar on a terminal, a line each IN_FILE seconds in a file.
+    """Progress of long work: a bar on a terminal, a line each IN_FILE seconds in a file."""
 
-    `what` describes the work in a few words; the default stream is standard error.
-
-    """
+    # `what` describes the work in a few words; the default stream is standard error
 
     def __init__(self, what: str, stream: TextIO | None = None) -> None:
         self._what, self._stream = what, stream or sys.stderr

@@ -41,16 +41,10 @@ def set_handler(handler: Callable[[int, Any], object] | signal.Handlers) -> dict
 
 
 def end_quietly(status: int | None = None) -> None:
-    """
-    From now on, SIGINT or SIGTERM ends the process at once, by default with 128 + signal number.
-
-    An exception from a signal handler would arise in arbitrary code: imports and compilers print
-    it with their own stack, or swallow it. Therefore no exception is raised, and a thread ends the
-    process; a Python handler would wait for the end of a compiler call, which takes seconds. If
-    the environment names the process of launch, the end of launch has the effect of SIGTERM,
-    because launch leaves its nodes running if it is killed or gets SIGTERM alone.
-
-    """
+    """From now on, SIGINT or SIGTERM ends the process at once; default: with 128 + signal."""
+    # A thread ends it: imports and compilers print or swallow an exception of a handler, which can
+    # also wait seconds for a compiler call. If the environment names the process of launch, its
+    # end acts as SIGTERM: launch leaves its nodes running if it is killed or gets SIGTERM alone.
     _statuses.append(status)
     if not _ending:
         reading, writing = _pipe()
@@ -124,26 +118,16 @@ def _end_on_signal(reading: int) -> None:
 
 
 class Ending:
-    """
-    Context manager that records SIGINT and SIGTERM and limits the time of the shutdown.
+    """Context manager that records SIGINT and SIGTERM and limits the time of the shutdown."""
 
-    The signal handlers raise no exception: on Ctrl-C the terminal and launch both send SIGINT, and
-    an exception could interrupt any callback or the tear-down. Instead, a thread ends the process
-    and logs the reason if one of these steps takes too long: the callback that runs when the
-    signal comes, stopping the arm, or the tear-down of ROS.
-
-    Attributes
-    ----------
-    name : str
-        Name of the node, for messages.
-    stops : callable
-        Begins to stop the arm; returns whether it is at rest. While a callback blocks the main
-        thread, the thread of this object calls it again and again.
-
-    """
+    # On Ctrl-C, terminal and launch both send SIGINT; an exception could interrupt any callback or
+    # the tear-down. So a thread ends the process and logs why, if one of these takes too long: the
+    # callback that runs when the signal comes, stopping the arm, or the tear-down of ROS.
 
     def __init__(self) -> None:
-        self.name = 'osc_ros'
+        self.name = 'osc_ros'  # of the node, for messages
+        # Begins to stop the arm; returns whether it is at rest. While a callback blocks the main
+        # thread, the thread of this object calls it again and again.
         self.stops: Callable[[], bool] = lambda: True
         self._signals: list[int] = []
         self._status = 0

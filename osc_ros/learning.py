@@ -210,12 +210,8 @@ def is_on_host(values: Any) -> bool:
 
 
 def as_kernel_array(values: Any) -> Any:
-    """
-    Return the array as a float64 NumPy array without a copy, if possible; on a GPU unchanged.
-
-    Raises InputError if a tensor requires a gradient.
-
-    """
+    """Float64 NumPy array of the values, without a copy if possible; on a GPU unchanged."""
+    # InputError if a tensor requires a gradient
     if values is None or isinstance(values, np.ndarray):
         return values
     if getattr(values, 'requires_grad', False):
@@ -242,22 +238,14 @@ def as_library_array(values: Any, like: Any) -> Any:
 
 
 def _library(values: Any) -> Any:
-    """
-    Return the module NumPy, or PyTorch if `values` is a GPU tensor.
-
-    The functions that are used here are the same in both modules.
-
-    """
+    """Return the module NumPy, or PyTorch if `values` is a GPU tensor."""
+    # the functions that are used here are the same in both modules
     return sys.modules[type(values).__module__.partition('.')[0]]
 
 
 def _quaternion(R: Any) -> Any:
-    """
-    Return quaternions x y z w (k, 4) of rotations (k, 3, 3).
-
-    Of the four formulas, the one with the largest component is used.
-
-    """
+    """Return quaternions x y z w (k, 4) of rotations (k, 3, 3)."""
+    # of the four formulas, the one with the largest component is used
     xp = _library(R)
     trace = R[:, 0, 0] + R[:, 1, 1] + R[:, 2, 2]
     rows = []

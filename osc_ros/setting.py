@@ -101,15 +101,8 @@ class Setting:
         return accepted
 
     def checked_value(self, value: Any) -> Any:
-        """
-        Return the value in the type of the default.
-
-        Raises
-        ------
-        InputError
-            The value is not accepted; names the parameter, its value, and the accepted values.
-
-        """
+        """Return the value in the type of the default."""
+        # InputError, which names the parameter, its value, and the accepted values
         value = self.parsed(value)
         if isinstance(self.default, tuple):
             if isinstance(value, str):  # a str is iterable, but no array
@@ -124,14 +117,9 @@ class Setting:
         return self._scalar(value, type(self.default))
 
     def parsed(self, value: Any) -> Any:
-        """
-        Convert texts to numbers where numbers are accepted, and False to an accepted 'off'.
-
-        `ros2 param load` and `ros2 param set` pass values as texts and read them as YAML, in which
-        inf, 1e-06 and lists such as [inf, 0.5] are texts, and off is False. Any other value is
-        returned unchanged.
-
-        """
+        """Convert texts to numbers where numbers are accepted, and False to an accepted 'off'."""
+        # `ros2 param load` and `ros2 param set` read values as YAML, in which inf, 1e-06 and lists
+        # such as [inf, 0.5] are texts, and off is False. Any other value is returned unchanged.
         if value is False and 'off' in self.choices:
             return 'off'
         if self.kind is not float:
@@ -205,25 +193,10 @@ def _number(text: Any) -> float:
 def setting(default: Any = MISSING, text: str = '', *, translation: str = '', rotation: str = '',
             name: str | tuple[str, str] | None = None, of: type = float, size: int | None = None,
             **bounds: Any) -> Any:
-    """
-    Return a field of a `Group`.
-
-    Parameters
-    ----------
-    default : float, str, or tuple of these
-        A tuple stands for an array. None, or none at all: a number for each joint.
-    text : str
-        What the field is, with its unit in brackets.
-    translation, rotation : str
-        In place of `text`, if the field has a half for rotation and then one for translation: each
-        is a parameter.
-    name : str or (str, str), optional
-        Name of the parameter behind that of the group, of both halves if they have two; default:
-        the name of the field. Empty: no parameter.
-    of, size, **bounds
-        See `Setting`; a pair of values stands for translation and rotation.
-
-    """
+    """Return a field of a `Group`; further arguments as in `Setting`."""
+    # `default`: a tuple stands for an array; None or no default: a number for each joint. `text`:
+    # what the field is, with its unit in brackets. A field with halves, for rotation and then for
+    # translation, has a parameter for each; pairs of bounds are for translation, rotation.
     shown = () if default is None or default is MISSING else default
     if isinstance(shown, tuple) and shown:
         of, size = type(shown[0]), len(shown)
@@ -243,6 +216,7 @@ def setting(default: Any = MISSING, text: str = '', *, translation: str = '', ro
                                **{key: value[i] for key, value in of_halves.items()})
                        for i, (half, what) in enumerate((
                            (shown[k:], translation), (shown[:k], rotation))))
+    # name: of the parameter (or two, of halves) behind the group's; None: the field's; '': none
     return field(default=default, metadata={'setting': one, 'halves': halves, 'name': name})
 
 
@@ -275,12 +249,8 @@ def parameters(kind: Any) -> dict[str, tuple[Setting, ...]]:
 
 def given(kind: Any, values: Mapping[str, Any], joints: Sequence[str] = ()
           ) -> dict[str, Any]:
-    """
-    Return the values of the fields of a group whose parameters are given, and not empty arrays.
-
-    With the names of the joints, InputError for an array of numbers for other joints.
-
-    """
+    """Values of the fields of a group whose parameters are given, and not empty arrays."""
+    # with the names of the joints, InputError for an array of numbers for other joints
     found = {}
     for name, parts in parameters(kind).items():
         of = [values[one.name] for one in reversed(parts) if one.name in values]
