@@ -30,7 +30,7 @@ class Progress:
     ready: int  # kernels compiled by all processes; one counts once for every signature
     total: int  # kernels that are used, including those in the cache; 0 while it is unknown
     name: str  # kernel that this process compiles or waits for
-    seconds: float  # since the first compilation began
+    seconds: float  # since the first compilation began [s]
 
     def __str__(self) -> str:
         of = f' of {self.total}' if self.total else ''
