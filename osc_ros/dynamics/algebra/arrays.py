@@ -27,14 +27,9 @@ def number(value: object) -> float:
 
 
 def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """
-    Return the values as the kernels require them: contiguous, aligned, writeable float64.
-
-    An array that has this form is returned itself, not copied. Raises InputError if the values are
-    not numbers, have another shape, or are not finite; the message has both shapes, or the first
-    number that is not finite and its index.
-
-    """
+    """Return the values as the kernels require them: contiguous, aligned, writeable float64."""
+    # An array of this form is returned itself, not copied. InputError: not numbers, another shape
+    # (the message has both), or not finite (it has the first such number and its index).
     array = float_array(name, values, shape)
     if not np.isfinite(array).all():
         bad = tuple(np.argwhere(~np.isfinite(array))[0].tolist())

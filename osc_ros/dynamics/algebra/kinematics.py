@@ -21,17 +21,11 @@ Array = NDArray[np.float64]
 
 
 class Placement(NamedTuple):
-    """
-    Poses of the bodies and of the tips.
+    """Poses of b bodies and m tips."""
 
-    R (b, 3, 3) are the axes of every body in base axes, p (b, 3) its origin in the base frame [m],
-    T_tips (m, 4, 4) the poses of the tips in the base frame.
-
-    """
-
-    R: Array
-    p: Array
-    T_tips: Array
+    R: Array  # axes of every body, in base axes (b, 3, 3)
+    p: Array  # their origins, in the base frame (b, 3) [m]
+    T_tips: Array  # poses of the tips, in the base frame (m, 4, 4)
 
     @property
     def T_tip(self) -> Array:
@@ -97,13 +91,9 @@ def bodies_to(robot: Robot, body: int) -> list[int]:
 
 
 def reach(robot: Robot, link: str) -> tuple[Array, float]:
-    """
-    Origin (3,) of the first joint before a link [m], and the farthest that the link gets from it.
-
-    The distance is the sum of the lengths of the links and of the travels of the prismatic joints,
-    an upper bound of the true reach. It is infinite for a prismatic joint without limits.
-
-    """
+    """Origin (3,) of the first joint before a link, and its distance from the link at most [m]."""
+    # The distance is the sum of the lengths of the links and of the travels of the prismatic
+    # joints, an upper bound; infinite for a prismatic joint without limits.
     body, T_body_link = link_frame(robot, link)
     bodies = bodies_to(robot, body)
     if not bodies:
@@ -116,12 +106,8 @@ def reach(robot: Robot, link: str) -> tuple[Array, float]:
 
 
 def link_pose(robot: Robot, q: Array, link: str) -> Array:
-    """
-    Pose (4, 4) of any link of the URDF in the base frame, at joint positions q (nq,).
-
-    Raises InputError if the robot has no such link; the message lists its links.
-
-    """
+    """Pose (4, 4) of any link of the URDF in the base frame, at joint positions q (nq,)."""
+    # InputError if the robot has no such link; the message lists its links.
     body, T_body_link = link_frame(robot, link)
     if body < 0:
         return np.array(T_body_link)
@@ -151,12 +137,8 @@ def point_jacobian(robot: Robot, at: Placement, body: int, point: Array) -> Arra
 
 
 def motion_transforms(R: Array, p: Array) -> Array:
-    """
-    Motion transforms X (n, 6, 6) from a frame to n frames with axes R (n, 3, 3), origins p (n, 3).
-
-    X maps [ω; v] to [Rᵀω; Rᵀ(v + ω × p)].
-
-    """
+    """Motion transforms X (n, 6, 6) from a frame to n frames: [ω; v] to [Rᵀω; Rᵀ(v + ω × p)]."""
+    # Axes R (n, 3, 3) and origins p (n, 3) of the n frames are given in the first frame.
     X = np.zeros((len(R), 6, 6))
     X[:, :3, :3] = X[:, 3:, 3:] = R.transpose(0, 2, 1)
     across = np.cross(np.eye(3), p[:, None, :])  # rows e × p: ω × p = ω @ across
@@ -166,12 +148,8 @@ def motion_transforms(R: Array, p: Array) -> Array:
 
 @kernel
 def put_link_axes(rotations, turns, places, q, axes):
-    """
-    Write the rotation of a link in the base at q to axes[:3, :3].
-
-    `LinkAxes` computes the constants `rotations`, `turns` and `places` of the link.
-
-    """
+    """Write the rotation of a link in the base at q to axes[:3, :3]."""
+    # `LinkAxes` computes the constants `rotations`, `turns` and `places` of the link.
     R: Matrix = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     for k in range(len(rotations)):
         S = rotations[k]
@@ -186,12 +164,9 @@ def put_link_axes(rotations, turns, places, q, axes):
 
 
 class LinkAxes:
-    """
-    The axes of one link in the base frame, for a path of revolute and prismatic joints.
+    """Axes of one link in the base frame, for a path of revolute and prismatic joints."""
 
-    Raises InputError as `link_pose` does.
-
-    """
+    # InputError as of `link_pose`.
 
     def __init__(self, robot: Robot, link: str) -> None:
         body, T_body_link = link_frame(robot, link)

@@ -14,13 +14,8 @@ from osc_ros.compile.lane_arrays import WIDTH
 
 @inlined
 def load_rows(rows, first, values):
-    """
-    Copy rows[first:first + WIDTH] to `values`, an array of SIMD lanes: one row per lane.
-
-    If fewer than WIDTH rows remain, each surplus lane gets the last row. No effect if `rows` is
-    None.
-
-    """
+    """Copy rows[first:first + WIDTH] to the SIMD lanes `values`; no effect if `rows` is None."""
+    # One row per lane. If fewer than WIDTH rows remain, each surplus lane gets the last row.
     if rows is not None:
         for lane in range(WIDTH):
             row, numbers = min(first + lane, len(rows) - 1), lane_array(values, lane)

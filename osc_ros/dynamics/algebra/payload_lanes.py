@@ -31,13 +31,9 @@ PAYLOAD_WIDTH = 13
 
 @inlined
 def put_loaded(own: Any, payload: Any, R: Any, p: Any, row: Any) -> None:
-    """
-    Write mass, first moment and inertia (10,) of a body with a payload to `row`.
-
-    `own` (10,) are these numbers of the body alone, `payload` is (PAYLOAD_WIDTH,), and (R, p) is
-    the pose of the tip in the body.
-
-    """
+    """Write mass, first moment and inertia (10,) of a body with a payload to `row`."""
+    # `own` (10,): the body alone. `payload` is (PAYLOAD_WIDTH,). (R, p): pose of the tip in the
+    # body.
     m, c = payload[0], add(rotate(R, vector_at(payload, 1)), p)
     moment = unrotate_symmetric(transpose(R), upper(matrix_at(payload, 4)))
     put(row, 0, (own[0] + m,))

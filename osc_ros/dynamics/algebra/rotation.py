@@ -19,14 +19,9 @@ def rotation_of(T):
 
 @inlined
 def rotation_vector(R):
-    """
-    log R: axis times angle [rad] of a rotation (nine numbers by rows), the angle in [0, π].
-
-    Computed from the quaternion with w ≥ 0, its largest component first (Shepperd), which avoids
-    cancellation at 0 and at π. At exactly π, where the axis has two possible signs, its largest
-    entry is positive.
-
-    """
+    """log R: axis times angle [rad] of a rotation (nine numbers by rows), the angle in [0, π]."""
+    # From the quaternion with w ≥ 0, its largest component first (Shepperd): no cancellation at 0
+    # and at π. At exactly π the axis has two possible signs; its largest entry is positive.
     trace = R[0] + R[4] + R[8]
     if trace > R[0] and trace > R[4] and trace > R[8]:
         w, x, y, z = 1.0 + trace, R[7] - R[5], R[2] - R[6], R[3] - R[1]

@@ -38,15 +38,10 @@ SCRATCH_WIDTH = 84  # two 6 × 6 matrices and two vectors; in general 2 m² + 2 
 
 @inlined
 def factor_in_place(A, m):
-    """
-    Replace A (m × m, flat, symmetric) by its factors A = L D Lᵀ; return its conditioning.
-
-    L is written below the diagonal, D on it, (L⁻¹)ᵀ above it. The conditioning is a lower bound of
-    the ratio of the smallest to the largest eigenvalue, or 0 if A is not definite; then the
-    factors are invalid. The smallest eigenvalue is at least 1 / trace A⁻¹, the largest at most
-    trace A, and trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ.
-
-    """
+    """Replace A (m × m, flat, symmetric) by its factors A = L D Lᵀ; return its conditioning."""
+    # L below the diagonal, D on it, (L⁻¹)ᵀ above. The conditioning is a lower bound of smallest /
+    # largest eigenvalue, 1 / (trace A⁻¹ trace A) with trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ; 0 if A is not
+    # definite: then the factors are invalid.
     trace, inverse_trace, definite = 0.0, 0.0, 1.0
     for i in range(m):
         trace += A[(m + 1) * i]
@@ -87,13 +82,9 @@ def solve_in_place(A, x, m):
 
 @inlined
 def diagonalize(A, V, m):
-    """
-    Overwrite the diagonal of A (m × m, flat) with its eigenvalues; columns of V: eigenvectors.
-
-    Jacobi's method: unlike LAPACK's methods, it keeps the relative accuracy of small eigenvalues
-    of a positive definite matrix, and allocates nothing.
-
-    """
+    """Write eigenvalues of A (m × m, flat) to its diagonal, eigenvectors to the columns of V."""
+    # Jacobi's method: unlike LAPACK's, it keeps the relative accuracy of small eigenvalues of a
+    # positive definite matrix, and allocates nothing.
     for i in range(m * m):
         V[i] = 0.0
     for i in range(m):
@@ -125,13 +116,9 @@ def diagonalize(A, V, m):
 
 @inlined
 def share(ratio, low, high):
-    """
-    Controlled share of a direction: 0 below low, 1 above high; C² in log(ratio) between them.
-
-    Biased low (1/3 at mid-range): the joint effort for an error scales with 1/ratio, so an error
-    that built up while the direction was not controlled must be corrected gradually.
-
-    """
+    """Controlled share of a direction: 0 below low, 1 above high; C² in log(ratio) between."""
+    # Biased low (1/3 at mid-range): the joint effort for an error scales with 1/ratio, so an error
+    # that built up while the direction was not controlled must be corrected gradually.
     if not ratio > low:
         return 0.0
     if ratio >= high:
@@ -143,12 +130,9 @@ def share(ratio, low, high):
 
 @inlined
 def _diagonalize_inverse(Lambda_inv, A, V, w, m):
-    """
-    Write V (flat) and w = 1/λ of Λ⁻¹ = V diag(λ) Vᵀ; w = 0 where λ is zero to working precision.
-
-    A (flat) is overwritten. No function here returns an array: the GPU's compiler refuses that.
-
-    """
+    """Write V (flat) and w = 1/λ of Λ⁻¹ = V diag(λ) Vᵀ; w = 0 for λ of about 0."""
+    # About 0: zero to working precision. A (flat) is overwritten. No function here returns an
+    # array: the GPU's compiler refuses that.
     largest = 0.0
     for k in range(m * m):
         A[k] = Lambda_inv[k]
@@ -177,12 +161,8 @@ def apply_pseudo_inverse(Lambda_inv, r, scratch, x, m):
 
 @inlined
 def replace_singular(ratio, Lambda_inv, r, scratch, x, m):
-    """
-    Overwrite x with Λ r by the pseudo-inverse of Λ⁻¹ in lanes where Λ⁻¹ is nearly singular.
-
-    `ratio` (of `factor_in_place`) is at most EXACT_HIGH, or NaN, in these lanes.
-
-    """
+    """Overwrite x with Λ r by the pseudo-inverse of Λ⁻¹ in lanes where Λ⁻¹ is nearly singular."""
+    # There `ratio` (of `factor_in_place`) is at most EXACT_HIGH, or NaN.
     for lane in range(lane_count(x)):
         if not lane_number(ratio, lane) > EXACT_HIGH:
             apply_pseudo_inverse(lane_array(Lambda_inv, lane), lane_array(r, lane),
@@ -229,12 +209,8 @@ def _pseudo_inverse(Lambda_inv, scratch, Lambda):
 
 
 def task_inertia(Lambda_inv: Array) -> Array:
-    """
-    Λ (m, m) [kg m², kg m, kg], the inverse of Λ⁻¹ (m, m), in a new array.
-
-    If Λ⁻¹ is singular to working precision, Λ is its pseudo-inverse.
-
-    """
+    """Λ (m, m) [kg m², kg m, kg], in a new array."""
+    # It is the pseudo-inverse of Λ⁻¹ if Λ⁻¹ is singular to working precision.
     m = len(Lambda_inv)
     Lambda = np.empty((m, m))
     _pseudo_inverse(Lambda_inv, np.empty(2 * m * (m + 1)), Lambda)

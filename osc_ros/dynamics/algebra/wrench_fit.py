@@ -71,18 +71,10 @@ def _damped_inverse(K, damping):
 
 @inlined
 def put_wrench(columns, weights, torque, length, low, wrench, residual):
-    """
-    Write the wrench F and the torques τ - JᵀF that it does not explain; return its quality.
-
-    The quality is the product of two shares, from 0 to 1: 1 - Σ (λ²/(σ² + λ²))², a lower bound of
-    the share of F that remains in the most damped direction; and 1 - |τ - JᵀF|² / |τ|².
-
-    `columns` (n, 6) are the columns of the link's Jacobian, base axes, [angular; linear].
-    `weights` (n,) of the squared errors are 1, or ℓ² for prismatic joints. `torque` (n,) is τ
-    [N·m, N], `length` is ℓ [m], `low` the threshold of the singular values of S J, relative to
-    their norm. `wrench` (6,) and `residual` (n,) [N·m, N] are written.
-
-    """
+    """Write the wrench F and the torques τ - JᵀF that it does not explain; return its quality."""
+    # columns (n, 6): of the link's J, base axes, [angular; linear]. torque: τ, residual (n,),
+    # wrench (6,) [N·m, N]. length: ℓ [m]. weights (n,) of squared errors: 1, ℓ² for prismatic
+    # joints. low: threshold of the singular values of S J, relative to their norm.
     n, s = len(torque), 1.0 / length
     A, b = (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO), (ZERO, ZERO)
     for k in range(n):
@@ -108,4 +100,6 @@ def put_wrench(columns, weights, torque, length, low, wrench, residual):
         squared += weights[k] * torque[k] * torque[k]
         unexplained += weights[k] * left * left
     explained = 1.0 - unexplained / squared if squared > 0.0 else 1.0
+    # Quality, 0 to 1: `observed`, 1 - Σ (λ²/(σ² + λ²))², is a lower bound of the share of F that
+    # remains in the most damped direction; `explained` is 1 - |τ - JᵀF|² / |τ|².
     return observed * explained if explained > 0.0 else 0.0
