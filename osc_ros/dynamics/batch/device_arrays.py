@@ -19,13 +19,9 @@ _LEGACY_DEFAULT, _PER_THREAD_DEFAULT = (0, 1), 2
 
 
 class Library:
-    """
-    Allocates memory and names the CUDA stream for the arrays of a library.
+    """Allocates memory and names the CUDA stream for arrays of Numba or an unknown library."""
 
-    This class is for Numba and unknown libraries: new arrays are Numba's, which have
-    `__cuda_array_interface__`. Subclasses are for other libraries.
-
-    """
+    # New arrays are Numba's, which have `__cuda_array_interface__`. Subclasses: other libraries.
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -90,12 +86,9 @@ class CuPy(Library):
 
 
 class Jax(Library):
-    """
-    JAX, which exposes no stream: the call waits for the input arrays and for the result.
+    """JAX, which exposes no stream: the call waits for the input arrays and for the result."""
 
-    The result is written to a new array of JAX before this array is returned.
-
-    """
+    # The result is written to a new array of JAX before this array is returned.
 
     @property
     def device(self) -> int:
@@ -145,13 +138,9 @@ def number_of(name: str, array: Any) -> Any:
 
 
 def device_view(name: str, array: Any, shape: tuple[int, ...], number: Any, device: int) -> Any:
-    """
-    View of a user's array for a kernel, without a copy; it keeps a reference to the array.
-
-    Raises InputError if the array is in host memory or on another GPU, is not contiguous, requires
-    a gradient, or has a wrong shape or type; the message has the wrong and the accepted one.
-
-    """
+    """View of a user's array for a kernel, without a copy; it keeps a reference to the array."""
+    # InputError for an array in host memory or on another GPU, not contiguous, requiring a
+    # gradient, or of a wrong shape or type; the message has the wrong and the accepted one.
     if not is_on_gpu(array):
         raise InputError(f'{name} is a {type(array).__name__} in the memory of the host: give '
                          'arrays on the GPU only, if one of the arguments is there')

@@ -19,13 +19,10 @@ from osc_ros.errors import InputError
 
 
 class GpuBatch:
-    """
-    Validates k states of a user on one GPU, and evaluates them on the caller's stream.
+    """Validates k states of a user on one GPU, and evaluates them on the caller's stream."""
 
-    `m` is the number of task accelerations, 6 for each tip. Raises InputError as `device_view`
-    does, and if the method has no kernels for a GPU; OscError if there is no usable GPU.
-
-    """
+    # `m`: number of task accelerations, 6 for each tip. InputError as of `device_view`, and if the
+    # method has no kernels for a GPU; OscError if there is no usable GPU.
 
     def __init__(self, dynamics: Method, states: States, m: int) -> None:
         require_gpu()
