@@ -53,12 +53,7 @@ _JOINTS = _PAYLOAD + PAYLOAD_WIDTH
 
 
 def room_size(n: int) -> int:
-    """
-    Length of `room`, the working memory of `laws` and `terms`, in entries of WIDTH numbers.
-
-    The chain has n bodies.
-
-    """
+    """Length of `room` of `laws` and `terms` for n bodies, in entries of WIDTH numbers."""
     return _JOINTS + n * (6 + WORK_WIDTH + LINK_WIDTH + 6)
 
 
@@ -82,14 +77,9 @@ def put_law(at, joints, u, out):
 
 @inlined
 def put_terms(at, q, qd, rest, no_force, is_moving, a0, h):
-    """
-    Write the terms of one state, except Λ; return 0, or NaN if a number is not finite.
-
-    Λ⁻¹, pose and twist are always written to `at.tip`, J̇q̇ too if `is_moving`. a⁰ without torques
-    is written to a0 (6,), and h to h (n,), unless they are empty. `rest` (n,) and `no_force` (6,)
-    are zeros.
-
-    """
+    """Write the terms of one state, except Λ; return 0, or NaN if a number is not finite."""
+    # Λ⁻¹, pose and twist are always written to `at.tip`, J̇q̇ if `is_moving`; a⁰ without torques
+    # to a0 (6,) and h to h (n,) unless they are empty. `rest` (n,) and `no_force` (6,) are zeros.
     total, tip = zero_if_finite(q) + zero_if_finite(qd), at.tip
     if len(a0) > 0 or not is_moving:
         outward_pass(at, Joints(q, qd, None, None), None)
@@ -129,12 +119,8 @@ def parts_in_lanes(links, ends, payload, lanes):
 
 @inlined
 def load_payloads(links, ends, payload, first, lanes, L):
-    """
-    Write the inertias of the last body with the payloads of WIDTH states, in lanes.
-
-    Returns 0 in lanes whose payload is finite, else NaN.
-
-    """
+    """Write inertias of the last body with the payloads of WIDTH states, in lanes."""
+    # Returns 0 in lanes whose payload is finite, else NaN.
     total = 0.0
     if payload is not None:
         P, link = lanes[_PAYLOAD:_JOINTS], L[len(links) - 1]
@@ -148,15 +134,10 @@ def load_payloads(links, ends, payload, first, lanes, L):
 
 @released
 def laws(links, ends, states, room, out, valid):
-    """
-    Write τ⁰ + JᵀΛ(u - a⁰) at k states to out (k, n) [N·m], and `valid` (k,).
-
-    Where a number of a state or of its result is not finite, `valid` is False and `out` is NaN.
-    links (n, LINK_WIDTH) and ends (ENDS_WIDTH,) are constants of the robot. In `states`
-    (`States`), tau, qdd and payload may be None, and an empty `gravity` stands for the gravity in
-    `ends`. `room` (room_size(n) * WIDTH,) is overwritten.
-
-    """
+    """Write τ⁰ + JᵀΛ(u - a⁰) at k states to out (k, n) [N·m], and `valid` (k,)."""
+    # False and NaN where a number of a state or its result is not finite. links (n, LINK_WIDTH),
+    # ends (ENDS_WIDTH,): constants. `states`: tau, qdd, payload may be None; an empty `gravity`
+    # stands for that in `ends`. `room` (room_size(n) * WIDTH,) is overwritten.
     lanes = array_of_lanes(room, WIDTH)
     rows, U = view(lanes, _JOINTS, (6, len(links))), lanes[_U:_U + 6]
     at = parts_in_lanes(links, ends, states.payload, lanes)
@@ -178,13 +159,8 @@ def laws(links, ends, states, room, out, valid):
 
 @released
 def terms(links, ends, states, room, found):
-    """
-    Write terms at k states to those arrays of `found` that have rows, and its `valid`.
-
-    `found` is a result of `Terms.flat`. The other arguments are those of `laws`; `room` is zero
-    before the first call.
-
-    """
+    """Write terms at k states to those arrays of `found` that have rows, and its `valid`."""
+    # `found`: of `Terms.flat`. Other arguments: `laws`; `room` is zero before the first call.
     n, lanes = len(links), array_of_lanes(room, WIDTH)
     rows = view(lanes, _JOINTS, (6, n))
     q, qd, rest = rows[0], rows[1], rows[3]

@@ -122,14 +122,10 @@ def put_placement(R, p, R_base, p_base, store):
 
 @inlined
 def body_motion(link, placed, i, qd, qdd, v, a, store):
-    """
-    Return v, a, ζ = v × H q̇ and v ×* I v of a body, from v and a of its parent.
-
-    `placed` is (R, p) of the body. With a posture acceleration qdd, the Newton-Euler force is
-    written to `store` for the inward pass; it includes ζ and v ×* I v, so these are returned as 0.
-    Without qdd, a is returned unchanged.
-
-    """
+    """Return v, a, ζ = v × H q̇ and v ×* I v of a body, from v and a of its parent."""
+    # `placed`: its (R, p). With a posture acceleration qdd, the Newton-Euler force, which includes
+    # ζ and v ×* I v, is written to `store` for the inward pass, and these two are returned as 0.
+    # Without qdd, a is unchanged.
     R, p = placed
     Hqd = along_axis(link, qd[i])
     v = plus(motion_to_body(R, p, v), Hqd)
@@ -194,12 +190,8 @@ def inward_sweep(links, tau, qdd, f, work, out):
 
 @inlined
 def put_motion_torques(links, ends, qd, qdd, work, factor, out):
-    """
-    Write joint torques M q̈ + h to out (n,), from the placements in `work`.
-
-    The residuals in `factor` are overwritten.
-
-    """
+    """Write joint torques M q̈ + h to out (n,), from the placements in `work`."""
+    # The residuals in `factor` are overwritten.
     gravity = vector_at(ends, 0)
     v, a = (ZERO, ZERO), (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
     for i in range(len(links)):

@@ -64,20 +64,13 @@ def part_of_joints(joints, first, last):
 
 
 class Parts(NamedTuple):
-    """
-    Views into the flat array of a chain of n bodies.
+    """Views into the flat array of a chain of n bodies."""
 
-    links (n, LINK_WIDTH) and ends (ENDS_WIDTH,) are constants of the robot; work (n, WORK_WIDTH),
-    factor (n, FACTOR_WIDTH) and tip (TIP_WIDTH,) are memory and results. `factor` is None where a
-    kernel needs none.
-
-    """
-
-    links: Array
-    ends: Array
-    work: Array
-    factor: Array | None
-    tip: Array
+    links: Array  # (n, LINK_WIDTH), constants
+    ends: Array  # (ENDS_WIDTH,), constants
+    work: Array  # (n, WORK_WIDTH)
+    factor: Array | None  # (n, FACTOR_WIDTH), None where a kernel needs none
+    tip: Array  # (TIP_WIDTH,), results
 
 
 @inlined

@@ -39,13 +39,9 @@ from osc_ros.dynamics.chain.chain_layout import ROTOR
 
 @inlined
 def ldl_factors(G, s):
-    """
-    Factors L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1); the joint axis is row and column 2 of G.
-
-    Returns the 15 elements of L below the diagonal, column by column, then the six of D⁻¹. The
-    order of elimination is linear x y z, angular x y, then the joint axis times s = √d.
-
-    """
+    """Factors L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1); the joint axis is row and column 2 of G."""
+    # Returns the 15 elements of L below the diagonal, column by column, then the six of D⁻¹. Order
+    # of elimination: linear x y z, angular x y, then the joint axis times s = √d.
     A, B, C = G
     d0 = 1.0 / C[0]
     l10, l20, l30, l40, l50 = C[1] * d0, C[2] * d0, B[0] * d0, B[3] * d0, s * B[6] * d0
@@ -107,14 +103,9 @@ def across_rows(G, s):
 
 @inlined
 def schur_complement(G, L, a, c):
-    """
-    Return G - ZᵀD⁻¹Z, where Z = L⁻¹ [a, c], and the six rows of Z.
-
-    The matrix [a, c] has six rows: a are their columns 0-2, c their columns 3-5. L is a result of
-    `ldl_factors` and contains D⁻¹ too. For [a, c] = W̃ᵀ I⁻¹ and G = I⁻¹ the result is the mobility
-    K of the body after it was joined to the chain inside it.
-
-    """
+    """Return G - ZᵀD⁻¹Z, where Z = L⁻¹ [a, c], and the six rows of Z."""
+    # [a, c] has six rows: a columns 0-2, c columns 3-5. L, with D⁻¹: of `ldl_factors`. For [a, c]
+    # = W̃ᵀ I⁻¹ and G = I⁻¹ the result is K of the body after it was joined to the chain inside it.
     a0, c0 = a[0], c[0]
     a1, c1 = along(-L[0], a0, a[1]), along(-L[0], c0, c[1])
     a2, c2 = along(-L[1], a0, a[2]), along(-L[1], c0, c[2])
@@ -183,13 +174,9 @@ def from_across_axis(s, x):
 
 @inlined
 def joint_elimination(link, G, z):
-    """
-    Eliminate the constraint force of a joint with the mobility G and the residual z across it.
-
-    Returns K of the body, the acceleration due to z, and the factors L, L⁻¹ W̃ᵀ z, and columns
-    0-2 and 3-5 of the six rows of Z (see `schur_complement`).
-
-    """
+    """Eliminate the constraint force of a joint; G is the mobility, z the residual across it."""
+    # Returns K of the body, the acceleration due to z, and the factors L, L⁻¹ W̃ᵀ z, and columns
+    # 0-2 and 3-5 of the six rows of Z (see `schur_complement`).
     s = np.sqrt(link[ROTOR])
     I_inv = axis_first(link, inverse_inertia(link))
     z = axis_first_pair(link, z)
@@ -265,16 +252,10 @@ def _added_product(w, za, zc, ua, uc, C):
 
 @inlined
 def inner_handle(link, placed, tau, i, factors, handle):
-    """
-    Update the response to an unknown force on the first body, after one more elimination.
-
-    `placed` is (R, p) of the body, `factors` those of `joint_elimination`.
-    `handle` is (C, K_a, b_a, f). C maps the unknown force to the acceleration of the last body,
-    K_a to the acceleration of the first body; b_a is the acceleration of the first body without
-    this force. f is the sum of the Newton-Euler forces, as one force on the last body, and is
-    returned unchanged. The rows of the returned C are in the order of `rows_first`.
-
-    """
+    """Update the response to an unknown force on the first body, after one more elimination."""
+    # `handle` is (C, K_a, b_a, f): C maps the force to the acceleration of the last body (returned
+    # in the order of `rows_first`), K_a to that of the first; b_a is the latter without it; f is
+    # the sum of the Newton-Euler forces, as one force on the last body, returned unchanged.
     R, p = placed
     L, y, za, zc = factors
     C, K_a, b_a, f = handle

@@ -70,13 +70,9 @@ def _law_given(law: Any, has_tau: bool, has_qdd: bool) -> Any:
 
 @cache
 def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
-    """
-    GPU kernel for the torques of a chain of n bodies; arguments as in `chain_batch.laws`.
-
-    The kernel has no argument `room`; all arrays of `states` are two-dimensional, even those that
-    it does not read, such as `payload`.
-
-    """
+    """GPU kernel for the torques of a chain of n bodies; arguments as in `chain_batch.laws`."""
+    # No argument `room`; all arrays of `states` are two-dimensional, even those that it does not
+    # read, such as `payload`.
     of, real = device_twins(number).of, number_type(number)
     law, own_ends = _law_given(of(put_law), has_tau, has_qdd), of(put_ends)
     load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(is_zero)
@@ -100,12 +96,8 @@ def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
 
 @cache
 def terms_kernel(n: int, number: Any) -> Any:
-    """
-    GPU kernel for the terms of a chain of n bodies; arguments as in `chain_batch.terms`.
-
-    The kernel takes zeros (n + 6,) in place of `room`; for `states` see `law_kernel`.
-
-    """
+    """GPU kernel for the terms of a chain of n bodies; arguments as in `chain_batch.terms`."""
+    # It takes zeros (n + 6,) in place of `room`; for `states` see `law_kernel`.
     of, real = device_twins(number).of, number_type(number)
     own_ends, evaluate, inertia, jacobian = map(
         of, (put_ends, put_terms, put_pseudo_inverse, put_jacobian))
@@ -146,13 +138,9 @@ def terms_kernel(n: int, number: Any) -> Any:
 
 
 class ChainOnGpu:
-    """
-    A plain chain on the GPU in use, in one precision (np.float64 or np.float32).
+    """A plain chain on the GPU in use, in one precision (np.float64 or np.float32)."""
 
-    `links` and `ends` are the constants of the robot, in host memory; gravity, in `ends`, may
-    change.
-
-    """
+    # `links` and `ends`: constants in host memory; gravity, in `ends`, may change.
 
     def __init__(self, links: NDArray[np.float64], ends: NDArray[np.float64],
                  number: Any) -> None:

@@ -209,12 +209,8 @@ def outward_pass(at, blocks, joints, factor):
 
 @kernel
 def ldl_outward(chain, blocks, q, qd, tau, qdd):
-    """
-    Write the results of `passes.outward`, by the factorization of 𝒜; returns its status.
-
-    `blocks` is from `packed_blocks`.
-
-    """
+    """Write the results of `passes.outward`, by the factorization of 𝒜; returns its status."""
+    # `blocks` is from `packed_blocks`.
     at = parts_of(chain)
     if not shapes_fit(at.links, q, qd, tau, qdd):
         return WRONG_SHAPE
@@ -237,12 +233,8 @@ def ldl_law(chain, blocks, q, qd, u, tau, qdd, out):
 
 @kernel
 def ldl_accelerations(chain, blocks, q, qd, tau, F, qdd):
-    """
-    Write q̈ (n,) [rad/s²] as `passes.accelerations` does, by the factorization of 𝒜.
-
-    The back substitution is that of the sweep: pivots Dᵢ and right-hand sides are the same.
-
-    """
+    """Write q̈ (n,) [rad/s²] as `passes.accelerations` does, by the factorization of 𝒜."""
+    # The back substitution is that of the sweep: pivots Dᵢ and right-hand sides are the same.
     at = parts_of(chain)
     outward_pass(at, blocks, Joints(q, qd, tau, None), at.factor)
     back_substitution(at, tau, F, qdd)

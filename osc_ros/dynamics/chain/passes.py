@@ -82,15 +82,10 @@ from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 
 @inlined
 def outward_sweep(links, joints, inside, work, factor, placed, handle):
-    """
-    Do the outward pass for consecutive bodies; `inside` are the results of the body before them.
-
-    `placed` is None, or True if the placements are in `work` already; then R and p in the base are
-    returned unchanged. `handle` is None, or the argument of `inner_handle` if an unknown force
-    acts on the first of the bodies. Returns the results R, p, v, a, b and K of the last body, and
-    its handle.
-
-    """
+    """Go outward over bodies; return R, p, v, a, b and K of the last one, and its handle."""
+    # `inside`: results of the body before them. `placed`: None, or True if the placements are in
+    # `work`; then R and p in the base are returned unchanged. `handle`: None, or that of
+    # `inner_handle` if an unknown force acts on the first of the bodies.
     R_base, p_base, v, a, b, K = inside
     tau, qd, qdd, carried = joints.tau, joints.qd, joints.qdd, handle
     for i in range(len(qd)):
@@ -222,22 +217,9 @@ def put_response(at, tau, F, qdd):
 
 @kernel
 def outward(chain, q, qd, tau, qdd):
-    """
-    Write Λ⁻¹, a⁰, pose and twist of the tip to the flat array `chain` (`chain_layout`).
-
-    Parameters
-    ----------
-    q, qd : (n,)
-    tau : (n,) or None
-        τ⁰ [N·m]; with a posture acceleration, torques added to its inverse dynamics.
-    qdd : (n,) or None
-        Posture acceleration [rad/s²]; τ⁰ is then its inverse dynamics.
-
-    Returns
-    -------
-    DONE, WRONG_SHAPE (nothing written) or NOT_FINITE
-
-    """
+    """Write Λ⁻¹, a⁰, pose and twist of the tip to the flat array `chain` (`chain_layout`)."""
+    # tau: τ⁰ (n,) [N·m] or None. qdd: posture acceleration (n,) [rad/s²] or None; with it τ⁰ is
+    # its inverse dynamics plus tau. Returns DONE, WRONG_SHAPE (nothing written) or NOT_FINITE.
     at = parts_of(chain)
     if not shapes_fit(at.links, q, qd, tau, qdd):
         return WRONG_SHAPE
@@ -247,24 +229,15 @@ def outward(chain, q, qd, tau, qdd):
 
 @kernel
 def inward(chain, tau, qdd, F, out):
-    """
-    Write τ⁰ + JᵀF to out (n,) [N·m], after `outward` with the same tau and qdd.
-
-    F (6,) is the task force at the tip, base axes, [moment; force] [N·m, N].
-
-    """
+    """Write τ⁰ + JᵀF to out (n,) [N·m], after `outward` with the same tau and qdd."""
+    # F (6,): task force at the tip, base axes, [moment; force] [N·m, N].
     inward_pass(parts_of(chain), tau, qdd, F, out)
 
 
 @kernel
 def law(chain, q, qd, u, tau, qdd, out):
-    """
-    Write τ⁰ + JᵀΛ(u - a⁰) to out (n,) [N·m]: `outward`, task force and `inward` in one call.
-
-    u (6,) is the commanded tip acceleration, base axes, [angular; linear] [rad/s², m/s²]. Returns
-    the status of `outward`.
-
-    """
+    """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,) [N·m] in one call; return the status of `outward`."""
+    # u (6,): commanded tip acceleration, base axes, [angular; linear] [rad/s², m/s²].
     at = parts_of(chain)
     if not shapes_fit(at.links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(at.links):
         return WRONG_SHAPE
@@ -277,14 +250,10 @@ def law(chain, q, qd, u, tau, qdd, out):
 
 @kernel
 def accelerations(chain, q, qd, tau, F, qdd):
-    """
-    Write q̈ (n,) [rad/s²] under torques and a tip force, by the constraint-force algorithm.
-
-    The outward pass eliminates the constraint forces as in `outward`; the inward pass computes
-    them joint by joint, with the joint accelerations. Overwrites all memory. F (6,) is the force
-    of the environment on the tip, base axes, [moment; force] [N·m, N].
-
-    """
+    """Write q̈ (n,) [rad/s²] under torques and a tip force, by the constraint-force algorithm."""
+    # The outward pass eliminates the constraint forces as in `outward`; the inward pass computes
+    # them, with the joint accelerations. Overwrites all memory. F (6,): force of the environment
+    # on the tip, base axes, [moment; force] [N·m, N].
     at = parts_of(chain)
     outward_pass(at, Joints(q, qd, tau, None), at.factor)
     back_substitution(at, tau, F, qdd)
@@ -303,13 +272,9 @@ def inverse_dynamics(chain, q, qd, qdd, out):
 
 @kernel
 def acceleration_response(chain, tau, F, qdd):
-    """
-    Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`.
-
-    By forward and back substitution; overwrites the residuals in `factor`. F (6,) is a force on
-    the tip, base axes, [moment; force] [N·m, N].
-
-    """
+    """Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`."""
+    # By forward and back substitution; overwrites the residuals in `factor`. F (6,): force on the
+    # tip, base axes, [moment; force] [N·m, N].
     put_response(parts_of(chain), tau, F, qdd)
 
 
@@ -338,12 +303,8 @@ def put_inverse_row(at, i, row):
 
 @kernel
 def inverse_mass_matrix(chain, M_inv):
-    """
-    Write M⁻¹ (n, n), exactly symmetric, from the factors of the last `outward`.
-
-    Overwrites the residuals and HOLD in `factor`.
-
-    """
+    """Write M⁻¹ (n, n), exactly symmetric, from the factors of the last `outward`."""
+    # Overwrites the residuals and HOLD in `factor`.
     at = parts_of(chain)
     n = len(at.links)
     for i in range(n):
