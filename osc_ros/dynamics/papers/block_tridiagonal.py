@@ -63,18 +63,11 @@ class Factorization(Protocol):
 
 
 class BlockLDL:
-    """
-    Block LDLᵀ: eliminates the blocks first to last, one after another, O(n m³).
+    """Block LDLᵀ: eliminates the blocks first to last, one after another, O(n m³), depth n - 1."""
 
-    The pivots are Dᵢ = diagonalᵢ - upperᵢ₋₁ᵀ Dᵢ₋₁⁻¹ upperᵢ₋₁ = Cᵢ Cᵢᵀ. In LAPACK's band storage
-    the Cholesky factor of the band has Cᵢ on the diagonal and upperᵢᵀ Cᵢ⁻ᵀ below it. The depth is
-    n - 1.
-
-    Raises InputError if shapes do not fit, numbers are not finite, or the matrix is not positive
-    definite; in this case the message has the number of the first block whose pivot Dᵢ is not
-    positive definite.
-
-    """
+    # Pivots Dᵢ = diagonalᵢ - upperᵢ₋₁ᵀ Dᵢ₋₁⁻¹ upperᵢ₋₁ = Cᵢ Cᵢᵀ; in LAPACK's band storage the
+    # factor has Cᵢ on the diagonal, upperᵢᵀ Cᵢ⁻ᵀ below. InputError: wrong shapes, not finite, or
+    # not positive definite (the message has the number of the first block whose pivot is not).
 
     def __init__(self, diagonal: ArrayLike, upper: ArrayLike) -> None:
         diagonal, upper = _blocks(diagonal, upper)
@@ -108,34 +101,20 @@ class BlockLDL:
 
 
 class _Level(NamedTuple):
-    """
-    Factors of the blocks that one level eliminates, and their couplings.
+    """Factors of the blocks that one level eliminates, and their couplings."""
 
-    `left` and `right` are C⁻¹ times the couplings to the neighbours, which remain. If the level
-    has an odd number of blocks, `odd` is 1 and the first block remains. Otherwise `odd` is 0, and
-    the first block is eliminated; it has no left neighbour, so `left[0]` is zero.
-
-    """
-
-    odd: int
+    odd: int  # 1: odd number of blocks, the first one remains; 0: it is eliminated
     C_inv: Array
-    left: Array
-    right: Array
+    left: Array  # C⁻¹ times the coupling to the left neighbour; left[0] = 0 if not odd
+    right: Array  # C⁻¹ times the coupling to the right neighbour; both neighbours remain
 
 
 class BlockCyclicReduction:
-    """
-    Block cyclic reduction: eliminates every other block, in ⌈log₂ n⌉ levels.
+    """Block cyclic reduction: eliminates every other block, in ⌈log₂ n⌉ levels."""
 
-    Of the n blocks of a level the last, the third from the end, and so on remain, ⌈n/2⌉ in all;
-    the others are eliminated independently of each other. The remaining blocks form the next
-    level, which is block tridiagonal again. In the end only the last block of the matrix remains;
-    its pivot is the inverse of the last block of a⁻¹.
-
-    Raises InputError as `BlockLDL`; the block in the message is the first in the order of
-    elimination.
-
-    """
+    # Of n blocks the last, the third from the end, … remain, ⌈n/2⌉ in all, and form the next
+    # level, block tridiagonal again. The pivot of the last block of all is the inverse of the last
+    # block of a⁻¹. InputError as of `BlockLDL`, with the first block in the order of elimination.
 
     def __init__(self, diagonal: ArrayLike, upper: ArrayLike) -> None:
         diagonal, upper = _blocks(diagonal, upper)

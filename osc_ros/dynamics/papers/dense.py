@@ -18,12 +18,9 @@ Array = NDArray[np.float64]
 
 
 class Dense(NumpyMethod):
-    """
-    The method 'dense': joint-space inertia, its Cholesky factor, and products with it.
+    """The method 'dense': joint-space inertia, its Cholesky factor, and products with it."""
 
-    Except `task_inertia`, it shares no code with the compiled methods.
-
-    """
+    # Except `task_inertia`, it shares no code with the compiled methods.
 
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         robot = self.robot

@@ -21,43 +21,27 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SchurBlocks:
-    """
-    The factors of M⁻¹, Λ⁻¹ and Λ at one position.
+    """The factors of M⁻¹, Λ⁻¹ and Λ at one position; 𝒜 and 𝒮 are factored at their first use."""
 
-    Blocks are m wide: 6 if a joint has a rotor inertia, else 6 minus the least number of degrees
-    of freedom of a joint. 𝒜 and 𝒮 are factored once, at their first use.
+    # Blocks are m wide: 6 if a joint has a rotor inertia, else 6 minus the least number of degrees
+    # of freedom of a joint; k is the largest number.
 
-    Attributes
-    ----------
-    A : Tridiagonal of (m, m)
-        Positive definite; maps the constraint forces to accelerations along W̃ across the joints
-        (eqs. 39, 52, 53).
-    B, C : Tridiagonal of (m, k) and of (k, k)
-        Map the joint torques to accelerations across the joints, along W̃ and along H (eq. 39); k
-        is the largest number of degrees of freedom of a joint.
-    D : (6, 6)
-        Inverse inertia of the last body about the tip, base axes (eqs. 44, 45).
-    E, R : (m, 6)
-        The last block of ℰ and of ℛ = ℰ𝒟⁻¹ (eqs. 43, 49); all other blocks are zero.
-    G : (6, 6)
-        𝒟⁻¹ (eq. 48) [kg m², kg m, kg].
-    S : Tridiagonal of (m, m)
-        ℰℛᵀ - 𝒜 (eq. 50), negative definite if the tip can move in every direction: -𝒮 is the 𝒜 of
-        the chain with its last body fixed.
-    freedoms : (g, k) int
-        Indices of the degrees of freedom of each joint among the n of the path; n where a joint
-        has fewer than k.
-
-    """
-
+    # (m, m), positive definite: constraint forces to accelerations along W̃ (eqs. 39, 52, 53).
     A: Tridiagonal
+    # B (m, k), C (k, k): joint torques to accelerations across joints, along W̃ and H (eq. 39).
     B: Tridiagonal
     C: Tridiagonal
+    # (6, 6): inverse inertia of the last body about the tip, base axes (eqs. 44, 45).
     D: Array
+    # E, R (m, 6): last blocks of ℰ and of ℛ = ℰ𝒟⁻¹ (eqs. 43, 49); all other blocks are zero.
     E: Array
-    G: Array
+    G: Array  # 𝒟⁻¹ (6, 6) (eq. 48) [kg m², kg m, kg]
     R: Array
+    # (m, m): ℰℛᵀ - 𝒜 (eq. 50), negative definite if the tip can move in every direction; -𝒮 is the
+    # 𝒜 of the chain with its last body fixed.
     S: Tridiagonal
+    # (g, k): degrees of freedom of each joint among the n of the path; n where a joint has fewer
+    # than k.
     freedoms: NDArray[np.intp] = field(repr=False)
     factorization: Factorization = field(repr=False)
 
@@ -79,13 +63,8 @@ class SchurBlocks:
 
     @cached_property
     def Lambda(self) -> Array:
-        """
-        Λ = 𝒢 - ℛᵀ𝒮⁻¹ℛ (eq. 51), (6, 6), without Λ⁻¹.
-
-        Raises InputError if 𝒮 is singular to working precision: the tip cannot move in every
-        direction.
-
-        """
+        """Λ = 𝒢 - ℛᵀ𝒮⁻¹ℛ (eq. 51), (6, 6), without Λ⁻¹."""
+        # InputError if 𝒮 is singular to working precision: the tip cannot move in every direction.
         try:
             Lambda = self.G + self.R.T @ self.S_factor.last_inverse_block() @ self.R
             singular = not np.linalg.cond(Lambda) < 1.0 / EXACT_LOW
@@ -97,13 +76,8 @@ class SchurBlocks:
         return np.asarray(0.5 * (Lambda + Lambda.T))
 
     def M_inv_times(self, x: Array) -> Array:
-        """
-        M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,): one solve with 𝒜.
-
-        x (n,) has the torques of the n degrees of freedom of the path; the torques of other joints
-        are 0.
-
-        """
+        """M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,): one solve with 𝒜."""
+        # x (n,): torques of the path's degrees of freedom; those of other joints are 0.
         x_spread = spread(x, self.freedoms)
         X = self.A_factor.solve(self.B.times(x_spread))
         return gather(self.C.times(x_spread) - self.B.T.times(X), self.freedoms, len(x))

@@ -26,30 +26,7 @@ Array = NDArray[np.float64]
 
 
 class Bodies:
-    """
-    Constants of a robot: inertias, the links of the path, and the axes of their joints.
-
-    Attributes
-    ----------
-    groups : list of list of int
-        The bodies of every link, base first: massless bodies, then the body with inertia.
-    links : (g,) int
-        The last body of each group.
-    off_path : list of int
-        The bodies off the path, parents first.
-    k : (g,) int
-        Number of degrees of freedom of the joint of each link.
-    freedoms : (g, max k) int
-        Indices of these degrees of freedom; n where the joint has fewer.
-    d : (g, max k)
-        Rotor inertias of these degrees of freedom.
-    m : int
-        Width of the blocks.
-    S, W : (g, 6, max k), (g, 6, m)
-        Motion subspace of the joint and its complement, for links of one body; zero for other
-        links, where both depend on q.
-
-    """
+    """Constants of a robot: inertias, the g links of the path, and the axes of their joints."""
 
     def __init__(self, robot: Robot) -> None:
         if len(robot.tips) > 1:
@@ -64,15 +41,21 @@ class Bodies:
             axes = [0, 1, 2] if robot.spherical[i] else [5] if robot.prismatic[i] else [2]
             self.H[i, axes, range(len(axes))] = 1.0
             self._own[i, :len(axes)] = robot.v_index[i] + np.arange(len(axes))
+        # Bodies of every link, base first: massless bodies, then the body with inertia.
         self.groups = links_of_path(robot)
-        self.links = np.array([group[-1] for group in self.groups])
+        self.links = np.array([group[-1] for group in self.groups])  # last body of each (g,)
+        # Bodies off the path, parents first.
         self.off_path = np.setdiff1d(np.arange(b), np.concatenate(self.groups)).tolist()
         own = [[k for k in self._own[group].ravel().tolist() if k < n] for group in self.groups]
+        # Of each link's joint: number of degrees of freedom (g,), their indices (g, max k), n
+        # where it has fewer, and their rotor inertias (g, max k).
         self.k = np.array([len(freedoms) for freedoms in own])
         self.freedoms = np.array([freedoms + [n] * (self.k.max() - len(freedoms))
                                   for freedoms in own])
         self.d = spread(robot.rotor_inertia, self.freedoms)
-        self.m = 6 if self.d.any() else max(1, 6 - int(self.k.min()))
+        self.m = 6 if self.d.any() else max(1, 6 - int(self.k.min()))  # width of the blocks
+        # Motion subspace of the joint and its complement, for links of one body; zero for other
+        # links, where both depend on q.
         self.S = np.zeros((len(own), 6, self.k.max()))
         self.W = np.zeros((len(own), 6, self.m))
         for g, (group, k) in enumerate(zip(self.groups, self.k)):
@@ -122,47 +105,23 @@ def refusal(robot: Robot, i: int, what: str) -> ModelError:
 
 
 class Located:
-    """
-    Transforms and articulated-body inertias of the bodies at one position q.
-
-    Attributes
-    ----------
-    X : (b, 6, 6)
-        Motion transforms from each body's parent to the body.
-    X_link : (g, 6, 6)
-        Motion transforms to each link from the link before; to the first link from the base.
-    X_tip, X_tip_inv : (6, 6)
-        Motion transforms from the last link to the tip, base axes, and back.
-    W, T : (g, 6, m), (g, 6, max k)
-        W̃ and T of every link.
-    I : (b, 6, 6)
-        For bodies off the path, articulated-body inertia; for bodies on the path, inertia plus the
-        articulated-body inertia of the branches that they carry.
-    U, D_inv : dict of int to (6, k), (k, k)
-        For each body off the path: I H and (Hᵀ I H + d)⁻¹.
-    I_inv : (g, 6, 6)
-
-    """
+    """Transforms and articulated-body inertias of the bodies at one position q."""
 
     def __init__(self, bodies: Bodies, q: Array) -> None:
         robot = bodies.robot
         self.bodies = bodies
         R, p = relative_placements(robot, q)
-        self.X = motion_transforms(R, p)
+        self.X = motion_transforms(R, p)  # from each body's parent to the body (b, 6, 6)
         self.placement = placement_of(robot, R, p)
         R_last, p_tip = self.placement.R[bodies.links[-1]], robot.T_body_tip[:3, 3]
+        # From the last link to the tip, base axes, and back (6, 6).
         self.X_tip = motion_transforms(R_last.T[None], p_tip[None])[0]
         self.X_tip_inv = motion_transforms(R_last[None], -(R_last @ p_tip)[None])[0]
         self._articulate()
         self._join()
 
     def base_acceleration(self, gravity: Array) -> Array:
-        """
-        The acceleration -gravity of the base, (b, 6), for bodies on the base; zero for others.
-
-        It is in the axes of each body.
-
-        """
+        """Acceleration -gravity (b, 6) of bodies on the base, in body axes; 0 for others."""
         found = np.zeros((len(self.X), 6))
         on_base = self.bodies.robot.parent < 0
         found[on_base] = self.X[on_base, :, 3:] @ -gravity
@@ -170,6 +129,9 @@ class Located:
 
     def _articulate(self) -> None:
         bodies, robot = self.bodies, self.bodies.robot
+        # Off the path: articulated-body inertia; on it: inertia plus the articulated-body inertia
+        # of the branches that the body carries (b, 6, 6). For each body off the path: U = I H,
+        # D_inv = (Hᵀ I H + d)⁻¹.
         self.I = bodies.I.copy()
         self.U: dict[int, Array] = {}
         self.D_inv: dict[int, Array] = {}
@@ -185,6 +147,8 @@ class Located:
     def _join(self) -> None:
         """Set X_link, W and T of the links; the bodies of one link have one combined entry."""
         bodies = self.bodies
+        # X_link (g, 6, 6): motion transforms to each link from the link before, or the base.
+        # W (g, 6, m) and T (g, 6, max k): W̃ and T of every link.
         self.X_link, self.W, S = self.X[bodies.links], bodies.W.copy(), bodies.S
         self.T = S.copy()
         for g, (group, k) in enumerate(zip(bodies.groups, bodies.k)):
@@ -247,15 +211,10 @@ class Located:
         return v, zeta, p
 
     def with_branch_forces(self, tau: Array, pulled: Array, p: Array) -> tuple[Array, list[Array]]:
-        """
-        Bias forces (b, 6) with the forces of the branches, if the links do not accelerate.
-
-        Branches are the bodies off the path. p (b, 6) are the bias forces of the bodies alone,
-        `pulled` (b, 6) are the accelerations across the joints without any force. Also returns the
-        joint accelerations of the branches in this case, D⁻¹(τ - Hᵀp - Uᵀ pulled), in the order of
-        `off_path`.
-
-        """
+        """Bias forces (b, 6) with the forces of the branches, if the links do not accelerate."""
+        # p (b, 6): of the bodies alone; pulled (b, 6): accelerations across the joints without any
+        # force. Also returns the joint accelerations of the branches (bodies off the path) in this
+        # case, D⁻¹(τ - Hᵀp - Uᵀ pulled), in the order of `off_path`.
         p, drives = p.copy(), []
         for i in reversed(self.bodies.off_path):
             own, H = self.bodies.joint(i)
@@ -292,12 +251,8 @@ class Located:
 
 
 def projection(diagonal: Array, upper: Array, left: Array, right: Array) -> Tridiagonal:
-    """
-    The product leftᵀ A right for a symmetric block tridiagonal A (eqs. 52, 53).
-
-    `diagonal` and `upper` are the blocks of A; left and right (g, 6, ·) are block diagonal.
-
-    """
+    """The product leftᵀ A right for a symmetric block tridiagonal A (eqs. 52, 53)."""
+    # `diagonal` and `upper` are the blocks of A; left and right (g, 6, ·) are block diagonal.
     left = left.transpose(0, 2, 1)
     return Tridiagonal(left @ diagonal @ right, left[:-1] @ upper @ right[1:],
                        left[1:] @ upper.transpose(0, 2, 1) @ right[:-1])

@@ -48,15 +48,10 @@ def jacobian(robot: Robot, at: Placement) -> Array:
 
 def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
            ) -> tuple[Array, Array, Array, Array, Array]:
-    """
-    Motions of bodies and tips, for k joint accelerations qdd (n, k) at once; base axes.
-
-    Gravity (3,) [m/s²] is modelled by an acceleration -gravity of the base. Returns omega (b, 3)
-    and alpha (b, 3, k), angular velocities and accelerations of the bodies; a (b, 3, k),
-    accelerations of their origins; twists (6 m,) and classical accelerations (6 m, k) of the tips,
-    without gravity.
-
-    """
+    """Motions of bodies and tips, for k joint accelerations qdd (n, k) at once; base axes."""
+    # Gravity (3,) [m/s²] acts as an acceleration -gravity of the base. Returns ω (b, 3), α (b, 3,
+    # k) and accelerations of the origins (b, 3, k) of the bodies; twists (6 m,) and classical
+    # accelerations (6 m, k) of the tips, without gravity.
     b, k = len(robot.parent), qdd.shape[1]
     # the last row is the base: index -1, the parent of the first bodies
     p = np.vstack([at.p, np.zeros(3)])
@@ -87,12 +82,8 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
 
 
 def inverse_dynamics(robot: Robot, q: Array, qd: Array, qdd: Array, gravity: Array) -> Array:
-    """
-    Joint torques M q̈ + C + G (n, k) [N·m; N for prismatic], by the Newton-Euler equations.
-
-    q is (nq,), qd (n,); qdd (n, k) are k accelerations. Gravity (3,) is in the base frame [m/s²].
-
-    """
+    """Joint torques M q̈ + C + G (n, k) [N·m; N for prismatic], by the Newton-Euler equations."""
+    # q (nq,), qd (n,); qdd (n, k): k accelerations; gravity (3,), base frame [m/s²].
     at = placement(robot, q)
     omega, alpha, a, _, _ = motion(robot, at, qd, qdd, gravity)
     b, k = len(robot.parent), qdd.shape[1]

@@ -75,20 +75,10 @@ class ConstrainedMotion:
 
 def schur_blocks(robot: Robot, q: ArrayLike,
                  factorization: Factorization = BlockLDL) -> SchurBlocks:
-    """
-    The factors of M⁻¹, Λ⁻¹ and Λ of a robot at one position q (nq,) [rad, m].
-
-    `factorization` is BlockLDL or BlockCyclicReduction.
-
-    Raises
-    ------
-    ModelError
-        If a link between base and tip has a singular inertia, or more than 6 degrees of freedom
-        follow each other without a mass between them.
-    InputError
-        If the shape of q does not fit, or numbers are not finite.
-
-    """
+    """The factors of M⁻¹, Λ⁻¹ and Λ of a robot at one position q (nq,) [rad, m]."""
+    # `factorization`: BlockLDL or BlockCyclicReduction. ModelError: a link from base to tip has a
+    # singular inertia, or more than 6 degrees of freedom follow each other without a mass between
+    # them. InputError: q has another shape or is not finite.
     return Located(Bodies(robot), finite_array('q', q, (robot.nq,))).blocks(factorization)
 
 
@@ -123,14 +113,10 @@ def constrained_motion(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike
 
 
 class Schur(NumpyMethod):
-    """
-    The methods 'bcr', and 'ldl' on robots that are not plain chains, by factorization of 𝒜.
+    """The methods 'bcr', and 'ldl' on robots that are not plain chains, by factorization of 𝒜."""
 
-    With `BlockLDL` it computes the same as `osc_ros.dynamics.chain.ldl.LDL`, in readable form. The
-    factors of the last position are reused for M⁻¹, Λ⁻¹ and the constraint forces until q changes.
-    Raises ModelError as `schur_blocks` does.
-
-    """
+    # With `BlockLDL` it computes the same as `chain.ldl.LDL`, in readable form. The factors of the
+    # last position are reused until q changes. ModelError as of `schur_blocks`.
 
     def __init__(self, robot: Robot, factorization: Factorization = BlockLDL) -> None:
         super().__init__(robot)
@@ -200,13 +186,8 @@ class Schur(NumpyMethod):
 
     def _link_response(self, at: Located, blocks: SchurBlocks, tau: Array, pulled: Array, p: Array
                        ) -> Response:
-        """
-        Accelerations of the links, and forces through their joints.
-
-        `pulled` (b, 6) are the accelerations across the joints without any force, p (b, 6) the
-        bias forces of the bodies.
-
-        """
+        """Accelerations of the links, and forces through their joints."""
+        # pulled (b, 6): accelerations across the joints without any force; p (b, 6): bias forces.
         bodies = self._bodies
         p, drives = at.with_branch_forces(tau, pulled, p)
         p_link, tau = p[bodies.links], spread(tau, bodies.freedoms)
@@ -245,20 +226,12 @@ class Schur(NumpyMethod):
 
 
 class Response(NamedTuple):
-    """
-    The motion of the links, from the solution F_S.
+    """The motion of the links, from the solution F_S."""
 
-    qdd (n,) are accelerations of the joints on the path, zero for the others; f and a (g, 6) are
-    wrenches through the joints of the links, and accelerations of the links. `pulled` (b, 6) are
-    accelerations across the joints without any force, p (b, 6) bias forces of the bodies with the
-    branches that they carry. `drives`, (k,) each, are the accelerations of the joints off the path
-    if the bodies of the path do not accelerate.
-
-    """
-
-    qdd: Array
-    f: Array
-    a: Array
-    pulled: Array
-    p: Array
+    qdd: Array  # accelerations of the joints on the path, zero for the others (n,)
+    f: Array  # wrenches through the joints of the links (g, 6)
+    a: Array  # accelerations of the links (g, 6)
+    pulled: Array  # accelerations across the joints without any force (b, 6)
+    p: Array  # bias forces of the bodies with the branches that they carry (b, 6)
+    # Accelerations (k,) of the joints off the path if the bodies of the path do not accelerate.
     drives: list[Array]

@@ -119,12 +119,9 @@ def _require_chain(robot: Robot) -> None:
 
 
 class SpatialOperators(NumpyMethod):
-    """
-    The recursions of the paper as a method of the dynamics, for chains.
+    """The recursions of the paper as a method of the dynamics, for chains."""
 
-    The articulated-body inertias of the last position are reused until q or gravity changes.
-
-    """
+    # The articulated-body inertias of the last position are reused until q or gravity changes.
 
     def __init__(self, robot: Robot) -> None:
         _require_chain(robot)
@@ -186,39 +183,16 @@ class SpatialOperators(NumpyMethod):
 
 
 class _Moving(NamedTuple):
-    """
-    Terms of the joint velocities (eqs. 41, 47, 48).
+    """Terms of the joint velocities (eqs. 41, 47, 48)."""
 
-    V (n, 6) are the velocities of the bodies, b (n, 6) the velocity-dependent forces on them, and
-    a (n, 6) their velocity-dependent accelerations relative to their parents. a_tip (6,), the
-    paper's a(0), is the velocity-dependent acceleration of the tip relative to the last body.
-
-    """
-
-    V: Array
-    a: Array
-    a_tip: Array
-    b: Array
+    V: Array  # velocities of the bodies (n, 6)
+    a: Array  # velocity-dependent accelerations of the bodies relative to their parents (n, 6)
+    a_tip: Array  # the same of the tip relative to the last body (6,), the paper's a(0)
+    b: Array  # velocity-dependent forces on the bodies (n, 6)
 
 
 class _Located:
-    """
-    The operators at one position.
-
-    Attributes
-    ----------
-    M, P : (n, 6, 6)
-        Spatial and articulated-body inertia.
-    D, G : (n,), (n, 6)
-        P along the joint axis with the rotor inertia, and PH*D⁻¹.
-    Omega_tip : (6, 6)
-        Ω(0) = Λ⁻¹.
-    a_g : (6,)
-        Minus gravity as a motion: the same for the base, the bodies and the tip.
-    E_star_a_g, W_star_a_g : (n, 6)
-        φ*(n+1, n) a_g and ψ*(n+1, n) a_g, at the first body.
-
-    """
+    """The operators at one position."""
 
     def __init__(self, robot: Robot, q: Array, gravity: Array) -> None:
         n = robot.n
@@ -234,9 +208,11 @@ class _Located:
         self._phi_tip = _force_transform(self._reach_tip)
         turn = np.zeros((n, 6, 6))
         turn[:, :3, :3] = turn[:, 3:, 3:] = at.R
-        self.M = turn @ robot.inertia @ turn.transpose(0, 2, 1)
+        self.M = turn @ robot.inertia @ turn.transpose(0, 2, 1)  # spatial inertia (n, 6, 6)
         self._articulate(robot.rotor_inertia)
-        self.Omega_tip = self._omega()
+        self.Omega_tip = self._omega()  # Ω(0) = Λ⁻¹ (6, 6)
+        # Minus gravity as a motion (6,): the same for the base, the bodies and the tip; then
+        # φ*(n+1, n) a_g and ψ*(n+1, n) a_g (n, 6), at the first body.
         self.a_g = np.concatenate([np.zeros(3), -gravity])
         self.E_star_a_g, self.W_star_a_g = np.zeros((n, 6)), np.zeros((n, 6))
         self.E_star_a_g[0] = self._phi[0].T @ self.a_g
@@ -245,7 +221,8 @@ class _Located:
     def _articulate(self, rotor_inertia: Array) -> None:
         """Compute P, D, G and ψ, from the tip to the base (eq. 37)."""
         n = len(rotor_inertia)
-        self.P = self.M.copy()
+        self.P = self.M.copy()  # articulated-body inertia (n, 6, 6)
+        # D: P along the joint axis with the rotor inertia; G: PH*D⁻¹.
         self.D, self.G, self._psi = np.empty(n), np.empty((n, 6)), np.empty((n, 6, 6))
         one = np.eye(6)
         for i in reversed(range(n)):
@@ -327,13 +304,9 @@ class _Located:
         return np.asarray(self.B_star(eta) - moving.a_tip)
 
     def forward_dynamics(self, T: Array, a: Array, b: Array) -> tuple[Array, Array]:
-        """
-        Accelerations of the joints, M⁻¹(T - Hφ(Mφ*a + b)), and of the bodies (eqs. 51, 63).
-
-        ν = D⁻¹(T - Hz) with z = ψ(Pa + b + KT), then α = ψ*(H*ν + a) and θ̈ = ν - K*α: the
-        articulated-body algorithm.
-
-        """
+        """Accelerations of the joints, M⁻¹(T - Hφ(Mφ*a + b)), and of the bodies (eqs. 51, 63)."""
+        # ν = D⁻¹(T - Hz) with z = ψ(Pa + b + KT), then α = ψ*(H*ν + a) and θ̈ = ν - K*α: the
+        # articulated-body algorithm.
         y = product(self.P, a) + b
         y[:-1] += product(self._phi[1:], self.G[1:] * T[1:, None])
         nu = (T - self.H(self.psi(y))) / self.D
