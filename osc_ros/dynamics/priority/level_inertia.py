@@ -68,15 +68,10 @@ def _put_inverse(A, X):
 
 @inlined
 def _add_impedance(d, i, W, A, V, x, r):
-    """
-    Add to r the acceleration by the spring and modal damping of a level, frame's axes.
-
-    The modes are the eigenvectors of √K W √K = V a Vᵀ, and √a are their natural frequencies. The
-    stiffness of a mode with a > f, f = `level_fastest`, is reduced: the stiffness matrix becomes
-    √K V min(1, f/a) Vᵀ √K, and the damping of the mode is computed from the reduced
-    stiffness.
-
-    """
+    """Add to r the acceleration by the spring and modal damping of a level, frame's axes."""
+    # Modes: eigenvectors of √K W √K = V a Vᵀ; natural frequencies √a. The stiffness of a mode with
+    # a > f, f = `level_fastest`, is reduced: K becomes √K V min(1, f/a) Vᵀ √K, and the damping of
+    # the mode is computed from the reduced stiffness.
     stiffest = 0.0
     root, weight, spring = d.level_root[i], d.level_weight[i], d.level_spring[i]
     rate, fastest = d.level_rate[i], d.level_fastest[i]
@@ -152,13 +147,9 @@ def put_block(T, W, i, B, X):
 
 @inlined
 def put_gram(T, mask, J, i, length, G, X):
-    """
-    Write the Gram matrix G = A Aᵀ of level i (6 × 6, flat); return its largest diagonal entry.
-
-    A = S Tᵀ J, where T is the level's frame and S scales the axes: by the mask, and the linear
-    axes also by 1 / length. Overwrites X.
-
-    """
+    """Write Gram matrix G = A Aᵀ (6 × 6, flat) of level i; return its largest diagonal entry."""
+    # A = S Tᵀ J: T is the level's frame, S scales by the mask, and linear axes also by 1 / length.
+    # Overwrites X.
     most = 0.0
     for a in range(6):
         for b in range(a + 1):
@@ -177,14 +168,10 @@ def put_gram(T, mask, J, i, length, G, X):
 
 @inlined
 def _is_regular(A, largest, high, X):
-    """
-    Return True only if all eigenvalues of A (6 × 6, flat) exceed high² times the largest.
-
-    The test is conservative: for the largest eigenvalue it takes an upper bound, the Frobenius
-    norm of A, or `largest` if that is larger. It tries a Cholesky factorization of A - c 1, in a
-    tenth of the time of an eigenvalue decomposition. Overwrites X.
-
-    """
+    """Return True only if all eigenvalues of A (6 × 6, flat) exceed high² times the largest."""
+    # Conservative: the largest is replaced by an upper bound, the Frobenius norm, or `largest` if
+    # larger. By a Cholesky factorization of A - c 1, in a tenth of the time of an eigenvalue
+    # decomposition. Overwrites X.
     norm = 0.0
     for k in range(36):
         norm += A[k] * A[k]
@@ -205,12 +192,8 @@ def _is_regular(A, largest, high, X):
 
 @inlined
 def _exact_inverse(d, i, length):
-    """
-    Write Λ of a level (base axes) if no direction of its controlled axes is singular.
-
-    work_B contains W in the frame's axes. Overwrites work_A and work_X.
-
-    """
+    """Write Λ of a level (base axes) if no direction of its controlled axes is singular."""
+    # work_B contains W in the frame's axes. Overwrites work_A and work_X.
     mask, A, B, X, count = d.level_mask[i], d.work_A, d.work_B, d.work_X, 0.0
     for k in range(6):
         count += mask[k]
@@ -230,22 +213,10 @@ def _exact_inverse(d, i, length):
 
 @inlined
 def _damped_inverse(d, i, shares, length, Lambda):
-    """
-    Write Λ of a level (base axes), with singular directions faded out.
-
-    The columns of V are the singular directions of the level, s their shares of control (1: full,
-    0: none). S scales the axes as in `put_gram`, T is the frame, and N is diagonal with the mean
-    scaled mobility in the axes that are not controlled. Then
-
-        Λ = E (√s Vᵀ (S W S + N) V √s + D)⁻¹ Eᵀ,  E = T S V √s
-
-    If all s are 1, D is 0 and Λ is the exact inverse; a direction with s = 0 gets no force. D is
-    (1 - s) times an estimate of each direction's mobility. Directions with equal `ratios` have
-    equal estimates, so Λ does not depend on the choice of V for equal singular values.
-
-    work_B contains W in the frame's axes. Overwrites work_A, work_B and work_X.
-
-    """
+    """Write Λ of a level (base axes), with singular directions faded out."""
+    # Λ = E (√s Vᵀ (S W S + N) V √s + D)⁻¹ Eᵀ, E = T S V √s: columns of V: singular directions, s:
+    # their shares of control (0: no force), S as in `put_gram`, T the frame, N diagonal. work_B
+    # contains W in the frame's axes. Overwrites work_A, work_B and work_X.
     T, mask, ratios = d.level_frame[i], d.level_mask[i], d.level_ratios[i]
     A, B, V, X = d.work_A, d.work_B, d.work_V, d.work_X
     count, squares = 0.0, 0.0
@@ -269,6 +240,8 @@ def _damped_inverse(d, i, shares, length, Lambda):
             for a in range(6):
                 total += B[6 * k + a] * V[6 * a + m]
             A[6 * k + m] = np.sqrt(shares[k] * shares[m]) * total
+        # D: (1 - s) times an estimate of the direction's mobility; 0 if all s are 1: Λ is exact.
+        # Equal ratios have equal estimates: Λ is the same for every V of equal singular values.
         size = max(ratios[k] * ratios[k] / squares, EXACT_HIGH) * 6.0 * typical
         A[7 * k] += size * (1.0 - shares[k])
     _put_inverse(A, X)
@@ -327,15 +300,10 @@ def add_spring(d, i):
 
 @inlined
 def put_inertia(m, d, i, largest, is_shared):
-    """
-    Write Λ of a level, with singular directions faded out, and its shares and ratios.
-
-    work_A is the Gram matrix of the level and work_B is W in the frame's axes; they, work_V and
-    work_X are overwritten. If `is_shared`, work_K is the Gram matrix of the part of this level's
-    Jacobian that higher levels hold (`put_held_part`): of a direction that they fade out, the
-    level gets only what they have given up.
-
-    """
+    """Write Λ of a level, with singular directions faded out, and its shares and ratios."""
+    # Overwrites work_A (its Gram matrix), work_B (W, frame's axes), work_V and work_X. If
+    # `is_shared`, work_K is the Gram matrix of the part of its Jacobian that higher levels hold:
+    # of a direction that they fade out, the level gets only what they give up.
     length, low, high = m.singularity[0], m.singularity[1], m.singularity[2]
     A, V, K, shares, ratios = d.work_A, d.work_V, d.work_K, d.level_shares[i], d.level_ratios[i]
     # an axis that is not controlled must not look singular: it gets the largest value
@@ -369,16 +337,10 @@ def fades(shares):
 
 @inlined
 def put_held_part(d, i, W, length):
-    """
-    Write C (6 × 6, base axes) of level i: it holds the part Wⱼᵢ C Jᵢ of a lower level's Jⱼ.
-
-    Λ₀ is Λ of level i, and Λₖ is Λₖ₋₁ with full control of one more of the directions that the
-    level fades out, in descending order of their ratios. In the null space of level i, Jⱼ has the
-    part Wⱼᵢ (Λₖ - Λₖ₋₁) Jᵢ along this direction. C is the sum of sₖ (Λₖ - Λₖ₋₁), so it is
-    continuous where the share sₖ becomes 0 or 1. work_V and work_Lambda are V and Λ₀;
-    work_A, work_B, work_X, work_D and work_x are overwritten.
-
-    """
+    """Write C (6 × 6, base axes) of level i: it holds the part Wⱼᵢ C Jᵢ of a lower level's Jⱼ."""
+    # C = Σ sₖ (Λₖ - Λₖ₋₁), continuous where sₖ becomes 0 or 1. Λ₀ = work_Lambda; Λₖ fully controls
+    # one more faded direction than Λₖ₋₁, largest ratio first: in the null space of level i, Jⱼ has
+    # the part Wⱼᵢ (Λₖ - Λₖ₋₁) Jᵢ along it. work_V: V. Overwrites work_A, _B, _X, _D, _x.
     C, D, x, shares, ratios = d.work_C, d.work_D, d.work_x, d.level_shares[i], d.level_ratios[i]
     for a in range(6):
         x[a] = shares[a]

@@ -181,13 +181,9 @@ def _put_level_force(d, i):
 
 @part
 def _put_forces_of_mask(m, d, links, weight, c):
-    """
-    Write the forces of the levels in the axes with mask 1 to `level_parts`, by block elimination.
-
-    Also writes index c of `level_J`, `level_W` and `level_Lambda`; the last is multiplied by
-    `weight`.
-
-    """
+    """Write the forces of the levels in the axes with mask 1 to `level_parts`."""
+    # By block elimination. Also writes index c of `level_J`, `level_W` and `level_Lambda`, the
+    # last times `weight`.
     length, levels, is_shared = m.singularity[0], d.k, False
     J, W, Lambda, forces, x = (d.level_J[c], d.level_W[c], d.work_Lambda, d.level_parts, d.work_x)
     _gather(m, d, links, J, W)
@@ -216,12 +212,8 @@ def _put_forces_of_mask(m, d, links, weight, c):
 
 @part
 def put_solution(m, d, links_J, links_W, a0):
-    """
-    Write the forces of the levels, and their sum for each link.
-
-    Returns the number of solves: one for each different value of the activations.
-
-    """
+    """Write the forces of the levels, and their sum for each link; return the number of solves."""
+    # There is one solve for each different value of the activations.
     for k in range(6 * d.k):
         d.level_F[k] = 0.0
     upper, count = 1.0, 0
@@ -281,14 +273,9 @@ def velocity_wanted(d, i, x, y):
 
 @inlined
 def forces_for(m, d, count, r, parts, F):
-    """
-    Write to F (6 m,) the forces on the m links that accelerate the k levels by r (6 k,).
-
-    The factors are those of the last solve, so F is valid for the state and the activations of
-    that solve. `count` is the number of solves, r is in base axes, and `parts` (6 k,) is working
-    memory.
-
-    """
+    """Write to F (6 m,) the forces on the m links that accelerate the k levels by r (6 k,)."""
+    # By the factors of the last `count` solves: valid for their state and activations. r is in
+    # base axes; `parts` (6 k,) is working memory.
     at, W, inertias, size = m.level_link, d.level_W, d.level_Lambda, len(r)
     for k in range(len(F)):
         F[k] = 0.0
@@ -311,29 +298,11 @@ def forces_for(m, d, count, r, parts, F):
 
 
 class Priorities:
-    """
-    Solver for the forces of tasks on links, with the results of its last call.
+    """Solver for the forces of tasks on links, with the results of its last call."""
 
-    Parameters
-    ----------
-    at : sequence of int, length k
-        Index of the link of each level, highest priority first.
-    links : int
-    n : int
-        Number of joints.
-    records : (m, d), optional
-        Records with the slots of `level_slots`. Default: new ones.
-
-    Attributes
-    ----------
-    m, d : records
-        The caller writes the commands of the levels to d before each call, see `level_slots`.
-    forces : (6 k,)
-        Force of each level, base axes [N·m, N]; it also compensates the forces of lower levels.
-    shares : (k, 6)
-        Controlled share of each singular direction, 0 to 1.
-
-    """
+    # at: index of the link of each of k levels, highest priority first. links, n: numbers of links
+    # and joints. records: (m, d) with the slots of `level_slots`; default: new ones. The caller
+    # writes the commands of the levels to d before each call.
 
     def __init__(self, at: Sequence[int], links: int, n: int, records: Any = None) -> None:
         sizes = {'n': n, 'k': len(at), 'm': links}
@@ -343,6 +312,8 @@ class Priorities:
         self.m.level_link[:] = at
         self.d.level_frame[:] = np.eye(3).ravel()
         self.d.level_fastest[:] = np.inf
+        # Forces (6 k,), base axes [N·m, N], which also compensate those of lower levels;
+        # controlled share of each singular direction (k, 6), 0 to 1.
         self.forces: Array = self.d.level_F
         self.shares: Array = self.d.level_shares
         self.shares[:] = self.d.level_ratios[:] = 1.0
@@ -350,12 +321,8 @@ class Priorities:
         self._solves = 0
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
-        """
-        Forces (6 m,) on the m links, base axes [N·m, N], for J (6 m, n) and Λ⁻¹ (6 m, 6 m).
-
-        a0 (6 m,) are the accelerations of the links under τ⁰ alone [rad/s², m/s²].
-
-        """
+        """Forces (6 m,) on m links, base axes [N·m, N], for J (6 m, n) and Λ⁻¹ (6 m, 6 m)."""
+        # a0 (6 m,): accelerations of the links under τ⁰ alone [rad/s², m/s²].
         self.m.singularity[:] = damping.length, damping.low, damping.high
         self.note(solve(self.m, self.d, J, Lambda_inv, a0))
         return self.F
@@ -366,22 +333,14 @@ class Priorities:
 
     @property
     def ratios(self) -> Array:
-        """
-        Singular values (k, 6) of each level in the last `solve`, relative to the largest.
-
-        Only controlled axes count. Every read computes the values again.
-
-        """
+        """Singular values (k, 6) of each level in the last `solve`, relative to the largest."""
+        # Only controlled axes count. Every read computes the values again.
         return self._conditioning()[0]
 
     @property
     def directions(self) -> Array:
-        """
-        Singular directions (k, 6, 6) of each level, in the columns, in the axes of its frame.
-
-        The linear parts are in units of the characteristic length.
-
-        """
+        """Singular directions (k, 6, 6) of each level: columns, in the axes of its frame."""
+        # The linear parts are in units of the characteristic length.
         return self._conditioning()[1]
 
     def _conditioning(self) -> tuple[Array, Array]:
@@ -393,13 +352,9 @@ class Priorities:
         return d.level_ratios, d.level_directions
 
     def weakest(self, level: int = 0) -> Array:
-        """
-        Direction (6,) of a task's smallest singular value: its control fades out first.
-
-        It is in the axes of the task's frame, [angular; linear]; its norm is 1 if the linear part
-        is in units of the characteristic length.
-
-        """
+        """Direction (6,) of a task's smallest singular value: its control fades out first."""
+        # Axes of the task's frame, [angular; linear]; norm 1 if the linear part is in units of the
+        # characteristic length.
         ratios, directions = self._conditioning()
         return np.asarray(directions[level][:, np.argmin(ratios[level])])
 
