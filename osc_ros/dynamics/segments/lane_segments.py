@@ -68,31 +68,20 @@ AT_REST = ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), (Z
 
 
 class LaneMemory(NamedTuple):
-    """
-    Memory of a member that works in lanes, for m bodies in each lane.
+    """Memory of a member that works in lanes, for m bodies in each lane."""
 
-    `links` and `room` are in lanes. The leader may have bodies before its first segment in lanes:
-    `base` is the row of `slots` for these bodies, see `slots.py`.
-
-    """
-
-    links: Array
-    room: Array
-    base: Array
+    links: Array  # in lanes
+    room: Array  # in lanes
+    base: Array  # row of `slots` for bodies of the leader before its first segment in lanes
 
 
 class Split(NamedTuple):
-    """
-    Split of a chain between the members of a team.
+    """Split of a chain between the members of a team."""
 
-    A call has four variants: with or without τ⁰, and with or without q̈ₚ. For each of them,
-    `bounds` (4, members + 1) has the first body of every member, and n at the end. `lengths` has
-    the number of bodies of each member in a lane; it is empty if the members do not work in lanes.
-
-    """
-
+    # First body of every member, and n at the end (4, members + 1), for the four variants of a
+    # call: with or without τ⁰, and with or without q̈ₚ.
     bounds: NDArray[np.intp]
-    lengths: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()  # bodies of each member in a lane; empty: no lanes
 
 
 def lane_memory(links: Array, bodies: int) -> LaneMemory:
@@ -104,13 +93,9 @@ def lane_memory(links: Array, bodies: int) -> LaneMemory:
 
 
 def lane_split(links: Array, members: int) -> Split | None:
-    """
-    Split of a chain between members that work in lanes; None if it does not fit.
-
-    Every member has the same number of bodies in a lane, or one less; the leader has the remaining
-    bodies too. Lanes need a vector register, revolute joints, and at least one body in each lane.
-
-    """
+    """Split of a chain between members that work in lanes; None if it does not fit."""
+    # Every member has the same number of bodies in a lane, or one less; the leader has the
+    # remaining bodies too. Needs a vector register, revolute joints, and a body in each lane.
     n = len(links)
     if WIDTH == 1 or n < WIDTH * members or links[:, PRISMATIC].any():
         return None
@@ -153,13 +138,9 @@ def _load(memory, row, m, numbers):
 
 @inlined
 def move_in_lanes(base, joints, memory, slot):
-    """
-    Phase 1 (see `segments.py`) for the last bodies of `joints`, in lanes; writes to `slot`.
-
-    It writes the motion of the member's last body. `base` (R, p, v, a) is the motion of the body
-    just inside the first segment, relative to the body just inside the member's first body.
-
-    """
+    """Phase 1 (see `segments.py`) for the last bodies of `joints`, in lanes."""
+    # Writes the motion of the member's last body to `slot`. `base` (R, p, v, a): motion of the
+    # body just inside the first segment, relative to the body just inside the member's first body.
     slots, links, room, work = _parts(memory)
     m = len(links)
     _load(memory, 0, m, joints.q)
@@ -179,13 +160,8 @@ def move_in_lanes(base, joints, memory, slot):
 
 @inlined
 def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
-    """
-    Phase 2 for the segments in lanes, then join them.
-
-    R, p, v and a are the pose, velocity and acceleration of the body just inside the first
-    segment.
-
-    """
+    """Phase 2 for the segments in lanes, then join them."""
+    # R, p, v, a: pose, velocity and acceleration of the body just inside the first segment.
     slots, links, room, work = _parts(memory)
     m, inside = len(links), room[_INSIDE:_FORCE]
     for lane in range(WIDTH):
@@ -212,12 +188,8 @@ def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
 
 @inlined
 def return_in_lanes(f, qdd, memory, out):
-    """
-    Phase 3 for segments in lanes: write the torques of the last bodies of `out`.
-
-    f is the force on the last body. Returns the force on the body just inside the first segment.
-
-    """
+    """Phase 3 for segments in lanes: write the torques of the last bodies of `out`."""
+    # f: force on the last body. Returns the force on the body just inside the first segment.
     slots, links, room, work = _parts(memory)
     m, force = len(links), room[_FORCE:_JOINTS]
     for i in range(WIDTH):

@@ -53,13 +53,8 @@ def compile_for(split: Split) -> None:
 
 def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[np.int64],
                        looks: int) -> list[tuple[Any, ...]]:
-    """
-    Arguments of `roles.follow` for member k: one tuple for each variant of a call.
-
-    The variants differ in which of τ⁰ and q̈ₚ are given; a member that works in lanes always gets
-    τ⁰.
-
-    """
+    """Arguments of `roles.follow` for member k: one tuple for each variant of a call."""
+    # Variants differ in which of τ⁰ and q̈ₚ are given; a member in lanes always gets τ⁰.
     bounds = split.bounds
     lanes = (lane_memory(shared.links[bounds[0, k]:bounds[0, k + 1]], split.lengths[k])
              if split.lengths else None)
@@ -75,13 +70,10 @@ def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[n
 
 
 class Leader(ABC):
-    """
-    Member 0 of a team, in the process that owns the team.
+    """Member 0 of a team, in the process that owns the team."""
 
-    `shared` is the memory of all members, with links and ends set; `progress` (PROGRESS_WIDTH,) is
-    the progress of member 0; `looks` is the number of reads of a signal before a kernel returns.
-
-    """
+    # shared: memory of all members, links and ends set. progress (PROGRESS_WIDTH,): of member 0.
+    # looks: number of reads of a signal before a kernel returns.
 
     def __init__(self, shared: Shared, split: Split, progress: NDArray[np.int64],
                  looks: int) -> None:
@@ -119,12 +111,9 @@ class Leader(ABC):
 
 
 class ByTurns(Leader):
-    """
-    Evaluates the segments of all members in this process, one member after the other.
+    """Evaluates the segments of all members in this process, one member after the other."""
 
-    The results are bit-identical to the results of a team.
-
-    """
+    # The results are bit-identical to the results of a team.
 
     def __init__(self, links: Array, ends: Array, split: Split) -> None:
         n, members = len(links), split.bounds.shape[1] - 1

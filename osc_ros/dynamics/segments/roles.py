@@ -112,20 +112,14 @@ def join_all(slots, flags, k, value, handle, progress, spins):
 
 @released
 def lead(shared, place, lanes, q, qd, tau, qdd, tip):
-    """
-    Outward pass as the leader of a team; writes the results of `passes.outward` to `tip`.
-
-    q, qd, tau and qdd are those of the whole chain, see `passes.outward`; they are written to
-    `state`. `shared` has the arrays of `Shared`, and `place` the number of the member, the number
-    of its bodies, its progress, and how often it reads a signal again: plain tuples, because named
-    tuples take longer to pass from Python. `lanes` is None, or a `LaneMemory` if the members work
-    in lanes; then tau must be given. Returns DONE, WRONG_SHAPE (nothing begun), NOT_FINITE,
-    WAITING or RING.
-
-    """
+    """Outward pass as the leader of a team; writes the results of `passes.outward` to `tip`."""
+    # shared: arrays of `Shared`; place: index of the member, number of bodies, progress, reads of
+    # a signal. Named tuples would take longer to pass. lanes: None or a `LaneMemory`, which needs
+    # tau. Returns DONE, WRONG_SHAPE (nothing begun), NOT_FINITE, WAITING or RING.
     links, ends, state, work, slots, _, flags = shared
     _, bodies, progress, spins = place
     members = len(slots)
+    # q, qd, tau and qdd are those of the whole chain; they are written to `state`.
     variant = (1 if tau is not None else 0) + (2 if qdd is not None else 0)
     if progress[STAGE] == START:
         if not shapes_fit(links, q, qd, tau, qdd):
@@ -170,12 +164,8 @@ def lead(shared, place, lanes, q, qd, tau, qdd, tip):
 
 @released
 def lead_back(shared, place, lanes, tau, qdd, F, out):
-    """
-    Inward pass as the leader: write τ⁰ + JᵀF to out (n,), after `lead` with the same tau, qdd.
-
-    F is copied to `force`, for the team. Returns DONE, NOT_FINITE, WAITING or RING.
-
-    """
+    """Inward pass as the leader: write τ⁰ + JᵀF to `out`, after `lead` with the same tau, qdd."""
+    # F is copied to `force`, for the team. Returns DONE, NOT_FINITE, WAITING or RING.
     links, ends, state, work, slots, force, flags = shared
     _, bodies, progress, spins = place
     members = len(slots)
@@ -208,15 +198,10 @@ def lead_back(shared, place, lanes, tau, qdd, F, out):
 
 @released
 def follow(shared, place, lanes, q, qd, tau, qdd, out):
-    """
-    Execute the leader's commands as member k, as long as they have the variant of this call.
-
-    The variant says which of tau and qdd are given: a kernel is compiled for each variant. q, qd,
-    tau, qdd and out contain the member's own bodies only, links and work of `shared` too; for the
-    others see `lead`. Returns DONE at a command of another variant or at STOP, otherwise WAITING
-    or RING.
-
-    """
+    """Execute the leader's commands as member k, as long as they have the variant of this call."""
+    # The variant (which of tau and qdd are given) has its own kernel. q, qd, tau, qdd, out and
+    # links and work of `shared` contain the member's own bodies only; other arguments: `lead`.
+    # Returns DONE at a command of another variant or at STOP, otherwise WAITING or RING.
     links, ends, _, work, slots, force, flags = shared
     k, _, progress, spins = place
     joints, members = Joints(q, qd, tau, qdd), len(slots)

@@ -21,14 +21,11 @@ Array = NDArray[np.float64]
 
 
 class Segmented(Sweep):
-    """
-    The method 'sweep' of a long chain, with one segment in each SIMD lane of one core.
+    """The method 'sweep' of a long chain, with one segment in each SIMD lane of one core."""
 
-    `torque` is computed in lanes; all other calls are those of `Sweep`. The first torque with a
-    posture acceleration compiles a kernel, or loads it from the cache. `split` is a result of
-    `lane_split` for one member.
-
-    """
+    # `torque` is computed in lanes; other calls are those of `Sweep`. The first torque with a
+    # posture acceleration compiles a kernel, or loads it from the cache. `split`: of `lane_split`
+    # for one member.
 
     def __init__(self, robot: Robot, split: Split) -> None:
         super().__init__(robot)

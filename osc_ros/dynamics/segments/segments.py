@@ -177,13 +177,9 @@ def eliminate_segment(links, ends, joints, work, slots, k):
 
 @inlined
 def put_response(links, joints, v, a, work, slot):
-    """
-    Go outward over a segment; write its first joint and its response to F_a to `slot`.
-
-    v and a are given for the body just inside, and returned for the last body. Serves one segment,
-    or several in lanes.
-
-    """
+    """Go outward over a segment; write its first joint and its response to F_a to `slot`."""
+    # v and a: given for the body just inside, returned for the last body. Serves one segment, or
+    # several in lanes.
     link, body = links[0], work[0]
     R_i, p_i = matrix_at(body, 0), vector_at(body, 9)
     slot[SLOT_JOINT + PRISMATIC], slot[SLOT_JOINT + ROTOR] = link[PRISMATIC], link[ROTOR]
@@ -213,12 +209,8 @@ def put_response(links, joints, v, a, work, slot):
 
 @inlined
 def join_segments(left, right, handle):
-    """
-    Join segment `right` to segment `left`, and write the result to slot `left`.
-
-    `handle` is None if segment `left` begins at the base.
-
-    """
+    """Join segment `right` to segment `left`, and write the result to slot `left`."""
+    # `handle` is None if segment `left` begins at the base.
     joint = right[SLOT_JOINT:SLOT_K]
     R, p = matrix_at(joint, ROTATION), vector_at(joint, POSITION)
     tau, s = joint[JOINT_TAU], np.sqrt(joint[ROTOR])
@@ -244,13 +236,8 @@ def join_segments(left, right, handle):
 
 @inlined
 def outer_force(ends, slots, k, qdd, F):
-    """
-    Force on the last body of member k by the bodies between it and the tip, in body axes.
-
-    It is the force F (6,) at the tip, plus the Newton-Euler forces of these bodies if `qdd` is
-    given.
-
-    """
+    """Force on the last body of member k by the bodies between it and the tip, in body axes."""
+    # It is F (6,) at the tip, plus the Newton-Euler forces of these bodies if `qdd` is given.
     last = len(slots) - 1
     p_k, R_k = vector_at(slots[k], SLOT_END + 9), matrix_at(slots[k], SLOT_END)
     p_tip = add(vector_at(slots[last], SLOT_END + 9),
