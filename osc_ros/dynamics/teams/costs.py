@@ -32,18 +32,12 @@ _SAMPLE, _REPEATS = 512, 15  # largest number of bodies, and repetitions, of a m
 
 
 class Costs(NamedTuple):
-    """
-    Measured computing time per body of a chain [s], for the four variants of a call.
+    """Measured computing time per body of a chain [s], for the four variants of a call."""
 
-    `serial` is the time of one process for all phases, `place` (4,) the time of phase 1, `base`
-    and `segment` (4,) the times of phase 2, in the segment at the base and in other segments.
-
-    """
-
-    serial: float
-    place: Array
-    base: Array
-    segment: Array
+    serial: float  # one process, all phases
+    place: Array  # phase 1 (4,)
+    base: Array  # phase 2, in the segment at the base (4,)
+    segment: Array  # phase 2, in other segments (4,)
 
     def bounds(self, n: int, members: int) -> NDArray[np.intp]:
         """The `bounds` of a `Split` (4, members + 1) with which all members take equally long."""

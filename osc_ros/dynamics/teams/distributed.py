@@ -103,14 +103,10 @@ _PLAIN = ('give a plain chain: bodies with mass, one after the other, by revolut
 
 @contextmanager
 def together(comm: Intracomm) -> Iterator[None]:
-    """
-    End the MPI job with a message if this rank leaves the context by any exception.
-
-    SystemExit counts too. Other ranks may be waiting for this rank in a collective call. Without
-    this context, only uncaught exceptions end the job, and only after a `Distributed` was
-    constructed.
-
-    """
+    """End the MPI job with a message if this rank leaves the context by any exception."""
+    # SystemExit counts too. Other ranks may be waiting for this one in a collective call. Without
+    # this context, only uncaught exceptions end the job, and only after a `Distributed` was
+    # constructed.
     try:
         yield
     except BaseException:
@@ -351,12 +347,8 @@ class Distributed:
         return None if u is None else finite_array('u', u, (6,))
 
     def _exchange_motions(self, gives: float, refused: InputError | None) -> None:
-        """
-        Exchange the motions of the segments between all ranks.
-
-        Raises InputError if a rank refused its input, or was called with other optional arguments.
-
-        """
+        """Exchange the motions of the segments between all ranks."""
+        # InputError if a rank refused its input, or was called with other optional arguments.
         self._comm.Allgather(np.append(self._slots[self._rank, MOTION], gives), self._motions)
         if refused is not None:
             raise refused

@@ -13,20 +13,14 @@ _SHARE = 0.05  # lost time, relative to the duration of the calls of the pause
 
 
 class Pace:
-    """
-    Decides whether the team or this process alone evaluates the next call.
+    """Decides whether the team or this process alone evaluates the next call."""
 
-    If other processes use the cores of a team, its members wait for each other's time slices. The
-    lost time is the sum of the durations of the team's calls minus the durations of the same calls
-    by this process alone, at least 0. When the lost time exceeds the duration of `_LOSS` calls by
-    this process alone, the team pauses for lost time / (`_SHARE` × duration of a call by this
-    process alone) calls. `outward` and `inward` are the durations of the two parts of a call by
-    this process alone [s].
-
-    """
+    # If other processes use its cores, members of a team wait for each other's time slices. Lost
+    # time: the team's calls minus the same calls by this process alone, at least 0. Above `_LOSS`
+    # calls alone, the team pauses for lost time / (`_SHARE` × one call alone) calls.
 
     def __init__(self, outward: float, inward: float) -> None:
-        self._alone = [outward, inward]
+        self._alone = [outward, inward]  # parts of a call by this process alone [s]
         self._lost = 0.0
         self._pause = 0
 

@@ -108,15 +108,11 @@ class _Keeper:
 
 
 class Parallel(Sweep):
-    """
-    The method 'sweep' of one robot, evaluated by a team of processes.
+    """The method 'sweep' of one robot, evaluated by a team of processes."""
 
-    The team evaluates `torque`, `outward` and `inward`; this process evaluates all other calls, as
-    `Sweep` does. Call `close` to end the processes of the team; if it is not called, they end when
-    Python deletes this object. `split` has the bodies of each member, `serial` is the duration of
-    a call by one process [s].
-
-    """
+    # The team evaluates `torque`, `outward` and `inward`, this process all other calls. Call
+    # `close` to end the processes; otherwise they end when Python deletes this object. split:
+    # bodies of each member; serial: duration of a call by one process [s].
 
     def __init__(self, robot: Robot, workers: Workers, split: Split, serial: float) -> None:
         super().__init__(robot)
@@ -240,13 +236,9 @@ class Parallel(Sweep):
         raise error
 
     def _take_over(self) -> None:
-        """
-        Repeat the team's last `outward` in this process alone.
-
-        If the team uses SIMD lanes, `ByTurns` computes it with bit-identical results. Otherwise
-        one serial sweep computes it; its results may differ from those of the team by rounding.
-
-        """
+        """Repeat the team's last `outward` in this process alone."""
+        # In SIMD lanes by `ByTurns`, with bit-identical results; otherwise by one serial sweep,
+        # whose results may differ by rounding.
         team = self._led
         if not isinstance(team, Team):
             return
@@ -264,33 +256,18 @@ class Parallel(Sweep):
         self._tip[:] = tip
 
     def jacobian(self, out: Array) -> None:
-        """
-        Write J of the last `outward` to out (6, n).
-
-        If needed, this process first makes an outward pass alone.
-
-        """
+        """Write J of the last `outward` to out (6, n), after an outward pass alone if needed."""
         self._factor_alone()
         super().jacobian(out)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """
-        Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²].
-
-        The members store no factors: at the first call after an `outward`, this process makes an
-        outward pass alone.
-
-        """
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
+        # Members store no factors: the first call after an `outward` makes an outward pass alone.
         self._factor_alone()
         super().acceleration_response(tau, F, out)
 
     def inverse_mass_matrix(self, out: Array) -> None:
-        """
-        Write M⁻¹ of the last `outward` to out (n, n).
-
-        If needed, this process first makes an outward pass alone.
-
-        """
+        """Write M⁻¹ of the last `outward` to out (n, n), after an outward pass alone if needed."""
         self._factor_alone()
         super().inverse_mass_matrix(out)
 

@@ -106,12 +106,8 @@ def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
 
 
 def _best_team(robot: Robot, workers: Workers, most: int) -> tuple[Parallel, tuple[int, ...]]:
-    """
-    Return the team with the shortest predicted call, and the number of bodies of each member.
-
-    The team has at most `most` processes.
-
-    """
+    """Return the team with the shortest predicted call, and each member's number of bodies."""
+    # The team has at most `most` processes.
     members = max(2, min(most, robot.n // LEAST_IN_LANES))
     split = _split_in_lanes(robot, members)
     if split is not None:

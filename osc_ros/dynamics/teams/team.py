@@ -39,14 +39,10 @@ def _core(stat: str) -> int:
 
 
 def _spread(processes: Sequence[int]) -> None:
-    """
-    Move processes that share a core with this thread or with each other to free cores.
-
-    A scheduler that sees every core busy, or is slow to balance, may leave two spinning processes
-    on one core. The affinity of a moved process is restored at once, so that the scheduler may
-    move it again later.
-
-    """
+    """Move processes that share a core with this thread or with each other to free cores."""
+    # A scheduler that sees every core busy, or is slow to balance, may leave two spinning
+    # processes on one core. The affinity is restored at once, so that the scheduler may move them
+    # again.
     allowed = os.sched_getaffinity(0)
     taken = {_core('/proc/thread-self/stat')}
     for process in processes:
@@ -59,12 +55,9 @@ def _spread(processes: Sequence[int]) -> None:
 
 
 class Team(Leader):
-    """
-    The worker processes of a team and their shared memory; this process is the leader.
+    """The worker processes of a team and their shared memory; this process is the leader."""
 
-    `spin` and `deadline` are those of `Workers` [s]. Raises OscError if the workers do not start.
-
-    """
+    # `spin` and `deadline`: of `Workers` [s]. OscError if the workers do not start.
 
     def __init__(self, links: Array, ends: Array, split: Split, spin: float,
                  deadline: float) -> None:

@@ -40,13 +40,11 @@ class Fault(OscError, RuntimeError):
 
 
 class Bell:
-    """
-    An eventfd that wakes a member; `Connection` can send it to the process of another member.
+    """An eventfd that wakes a member."""
 
-    Where the system has no eventfd, it is a pipe. With a pipe, Linux assumes that the writer is
-    about to sleep, and wakes the reader on the core of the writer, which still spins.
-
-    """
+    # `Connection` can send it to the process of another member. Where the system has none, a pipe:
+    # then Linux assumes that the writer is about to sleep, and wakes the reader on the core of the
+    # writer, which still spins.
 
     def __init__(self) -> None:
         self._counts = hasattr(os, 'eventfd')
@@ -83,16 +81,11 @@ class Bell:
 
 
 class Member:
-    """
-    One member of a team: waits for the other members, and wakes them.
+    """One member of a team, number k: waits for the other members, and wakes them."""
 
-    `flags` and `progress` are the words of `signals`, `k` is the number of this member, `bells`
-    are the bells of all members. `guards` are sentinels that become ready when a peer has ended.
-    `spin` is the duration for which the member spins before it sleeps [s]. If a wait within a call
-    ended in sleep, the next wait spins for `WAKE_UP` at most: the awaited member probably has no
-    core.
-
-    """
+    # flags, progress: words of `signals`. guards: sentinels that become ready when a peer has
+    # ended. spin: duration of spinning before sleep [s]; after a sleep within a call, the next
+    # wait spins for `WAKE_UP` at most: the awaited member probably has no core.
 
     def __init__(self, flags: Words, k: int, bells: Sequence[Bell], guards: Sequence[Any],
                  spin: float, progress: Words) -> None:
@@ -107,13 +100,9 @@ class Member:
             self._wakers.register(waker, EVENT_READ)
 
     def run(self, kernel: Callable[..., int], *arguments: Any) -> int:
-        """
-        Call a kernel of `roles` until it is done; return its status.
-
-        Raises Fault if a process of the team has ended (its guard is ready), or the deadline has
-        passed.
-
-        """
+        """Call a kernel of `roles` until it is done; return its status."""
+        # Fault if a process of the team has ended (its guard is ready), or the deadline has
+        # passed.
         status = kernel(*arguments)
         return status if status <= NOT_FINITE else self._run_waiting(status, kernel, arguments)
 
