@@ -168,14 +168,10 @@ def U_times(kind, I, x):
 
 @inlined
 def passed_force(tree, tau, still, store, i):
-    """
-    Force that body i needs from its parent if the parent does not accelerate.
-
-    p is the sum of the body's bias force and the forces that its children need. Writes
-    D⁻¹(τ - Hᵀp - Uᵀζ), the joint acceleration in this case, to DRIVE in `store`. If `still`, the
-    bias force and ζ count as zero.
-
-    """
+    """Force that body i needs from its parent if the parent does not accelerate."""
+    # p: the body's bias force plus the forces that its children need. Writes the joint
+    # acceleration in this case, D⁻¹(τ - Hᵀp - Uᵀζ), to DRIVE in `store`. If `still`, bias force
+    # and ζ count as zero.
     kind, k = tree[i, KIND], tree[i, V_AT]
     I, zeta, force = mobility_at(store, ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
     if not still:
@@ -215,12 +211,8 @@ def put_acceleration(tree, gravity, still, work, i, qdd):
 
 @kernel
 def put_response(robot, tau, F, still, work, qdd):
-    """
-    Write q̈ (n,) and the accelerations of all bodies under torques and forces on the tips.
-
-    Call `put_articulated_inertias` first. If `still`, velocities and gravity count as zero.
-
-    """
+    """Write q̈ (n,) and the accelerations of all bodies under torques and forces on the tips."""
+    # Call `put_articulated_inertias` first. If `still`, velocities and gravity count as zero.
     tree = robot.tree
     push_tips(robot, work, F, -1.0)
     for i in range(len(tree) - 1, -1, -1):
@@ -271,13 +263,10 @@ def put_inverse_mass_matrix(robot, memory, M_inv):
 
 
 class Articulated:
-    """
-    Forward and inverse dynamics and M⁻¹ of one robot, and their memory: use one per thread.
+    """Forward and inverse dynamics and M⁻¹ of one robot, and their memory: use one per thread."""
 
-    The memory is sufficient for `algorithm` of `Tree`: EXTENDED, PROPAGATED or FACTORED. `arrays`
-    is the first argument of every kernel, see `tree_layout.parts_of`.
-
-    """
+    # The memory is sufficient for `algorithm` of `Tree`: EXTENDED, PROPAGATED or FACTORED.
+    # `arrays` is the first argument of every kernel, see `tree_layout.parts_of`.
 
     def __init__(self, robot: Robot, algorithm: int = PROPAGATED) -> None:
         _compile_articulated()

@@ -47,13 +47,9 @@ def joint_part(kind, f, c):
 
 @kernel
 def factorize(robot, work, M):
-    """
-    Write L with M = LᵀL to the lower half of M (n, n), by the composite-body algorithm.
-
-    Only entries of joints on one path to the base are computed: the others are zero. Call `locate`
-    before; the articulated-body inertias in `work` are overwritten.
-
-    """
+    """Write L with M = LᵀL to the lower half of M (n, n), by the composite-body algorithm."""
+    # Only entries of joints on one path to the base are computed: the others are zero. Call
+    # `locate` before; the articulated-body inertias in `work` are overwritten.
     tree, before = robot.tree, robot.before
     for i in range(len(tree)):
         for k in range(10):

@@ -107,13 +107,8 @@ def _put_body(tree, body, gravity, q, qd, work, i):
 
 @inlined
 def put_momentum(robot, q, qd, work, p, beta):
-    """
-    Write p = M q̇ and β = Cᵀq̇ - g, and to `work` the poses for `put_link_jacobian`.
-
-    q is (nq,), qd (n,), work (b, WORK_WIDTH); p and beta are (n,) [kg m²/s, N·m; for prismatic
-    joints kg m/s, N].
-
-    """
+    """Write p = M q̇ and β = Cᵀq̇ - g, and to `work` the poses for `put_link_jacobian`."""
+    # q (nq,), qd (n,), work (b, WORK_WIDTH); p, beta (n,) [kg m²/s, N·m; prismatic: kg m/s, N].
     tree, gravity = robot.tree, vector_at(robot.gravity, 0)
     for i in range(len(tree)):
         _put_body(tree, robot.bodies[i], gravity, q, qd, work, i)
@@ -134,12 +129,8 @@ def put_momentum(robot, q, qd, work, p, beta):
 
 @inlined
 def put_link_jacobian(robot, work, columns):
-    """
-    Write the Jacobian of the first tip, base axes, [angular; linear], after `put_momentum`.
-
-    `columns` (n, 6) are its columns; those of joints that do not move the tip are not written.
-
-    """
+    """Write the Jacobian of the first tip, base axes, [angular; linear], after `put_momentum`."""
+    # columns (n, 6): its columns; those of joints that do not move the tip are not written.
     tip = work[robot.tips[0]]
     x = add(vector_at(tip, _ORIGIN), rotate(matrix_at(tip, _TURN), vector_at(robot.ends[0], 9)))
     for at in range(robot.starts[1]):
@@ -156,12 +147,9 @@ def _momentum(integers, numbers, room, q, qd, p, beta):
 
 
 class Momentum:
-    """
-    Generalized momentum of a chain or tree, and its rate by the model alone.
+    """Generalized momentum of a chain or tree, and its rate by the model alone."""
 
-    `gravity` (3,) is in the base frame [m/s²]; write to the array to change it.
-
-    """
+    # `gravity` (3,) is in the base frame [m/s²]; write to the array to change it.
 
     def __init__(self, robot: Robot) -> None:
         _compile()
@@ -171,13 +159,9 @@ class Momentum:
         self.gravity: Array = plain(constants_in)(self._integers, self._numbers).gravity
 
     def at(self, q: Array, qd: Array) -> tuple[Array, Array]:
-        """
-        Return p = M q̇ and β = Cᵀq̇ - g, (n,) each, at q (nq,) and q̇ (n,).
-
-        Without external torques, ṗ = τ + β. The velocity of a spherical joint is its angular
-        velocity in the axes of its body; p and β are then the components about these axes.
-
-        """
+        """Return p = M q̇ and β = Cᵀq̇ - g, (n,) each, at q (nq,), q̇ (n,): ṗ = τ + β + τ_ext."""
+        # The velocity of a spherical joint is its angular velocity in the axes of its body; p and
+        # β are then the components about these axes.
         p, beta = np.empty(self._n), np.empty(self._n)
         _momentum(self._integers, self._numbers, self._room, kernel_array(q), kernel_array(qd),
                   p, beta)

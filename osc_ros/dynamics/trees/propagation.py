@@ -124,13 +124,9 @@ def row_of(kind, Y):
 
 @inlined
 def free_joint_row(kind, store, I):
-    """
-    Row Hᵀ L of the matrix L = 1 - H D⁻¹Uᵀ: its columns 0-2, and columns 3-5.
-
-    The joint has one degree of freedom. The entry at the joint axis, 1 - D⁻¹HᵀU, is computed as
-    D⁻¹ times the rotor inertia: exactly 0 without a rotor, and without cancellation.
-
-    """
+    """Row Hᵀ L of L = 1 - H D⁻¹Uᵀ, columns 0-2 and 3-5, for a joint of one degree of freedom."""
+    # The entry at the axis, 1 - D⁻¹HᵀU, is D⁻¹ times the rotor inertia: exactly 0 without a rotor,
+    # and without cancellation.
     U, d, kept = column_of(kind, I), store[D_INV], store[ROTOR_SHARE]
     x, y = along(-d, U[0], ZERO), along(-d, U[1], ZERO)
     if kind == PRISMATIC:
@@ -151,13 +147,9 @@ def free_joint_rows(store, I):
 
 @inlined
 def motions_beyond(tree, store, i, Y):
-    """
-    Return L X Y: motions of body i, if its joint can move and has no torque.
-
-    The columns of Y are motions of the parent of body i. X transforms them to the frame of body i,
-    and L = 1 - H D⁻¹Uᵀ removes the part that the joint does not transmit.
-
-    """
+    """Return L X Y: motions of body i, if its joint can move and has no torque."""
+    # Columns of Y: motions of its parent; X transforms them to the frame of body i, L = 1 - H
+    # D⁻¹Uᵀ removes the part that the joint does not transmit.
     R, p = placement_at(store)
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     Rt = transpose(R)
@@ -212,12 +204,8 @@ def plus_outer(Y, x, y):
 
 @kernel
 def propagate_forces(robot, X, work, Lambda_inv):
-    """
-    Write Λ⁻¹ (6 m, 6 m), by extended force propagators (paper 003, table I).
-
-    X (Σ d, 36) is memory.
-
-    """
+    """Write Λ⁻¹ (6 m, 6 m), by extended force propagators (paper 003, table I)."""
+    # X (Σ d, 36) is memory.
     tree, ends, common, m = robot.tree, robot.ends, robot.common, len(robot.ends)
     paths, starts = robot.paths, robot.starts
     for k in range(m):
@@ -309,12 +297,7 @@ def beyond_joint(tree, store, i, Y):
 
 @inlined
 def put_tip_mobility(store, end, k, Lambda_inv):
-    """
-    Write the mobility of tip k, base axes, to block (k, k) of Λ⁻¹.
-
-    It is Ω of the body that carries the tip, shifted to the tip.
-
-    """
+    """Write block (k, k) of Λ⁻¹: Ω of the body that carries tip k, at the tip, base axes."""
     A, B, C = mobility_unrotated(
         transpose(matrix_at(store, IN_BASE)),
         mobility_shifted(vector_at(end, 9), mobility_at(store, OMEGA)))

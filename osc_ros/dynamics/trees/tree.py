@@ -178,35 +178,18 @@ def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
 
 @kernel
 def outward(arrays, q, qd, tau, qdd):
-    """
-    Write Λ⁻¹, a⁰, poses and twists of the tips to `room`.
-
-    Parameters
-    ----------
-    arrays : (integers, numbers, room), see `tree_layout`
-    q, qd : (nq,), (n,)
-    tau, qdd : (n,) or (0,)
-        τ⁰ [N·m], and posture acceleration [rad/s²], whose inverse dynamics is added to τ⁰; (0,) if
-        not given.
-
-    Returns
-    -------
-    DONE, WRONG_SHAPE (nothing written) or NOT_FINITE
-
-    """
+    """Write Λ⁻¹, a⁰, poses and twists of the tips to `room`."""
+    # arrays: (integers, numbers, room), see `tree_layout`. q (nq,), qd (n,). tau: τ⁰ [N·m], qdd:
+    # posture acceleration [rad/s²], whose inverse dynamics is added to τ⁰; (n,), or (0,) if not
+    # given. Returns DONE, WRONG_SHAPE (nothing written) or NOT_FINITE.
     robot, memory, found = parts_of(arrays)
     return _outward_pass(arrays[0], robot, memory, found, q, qd, tau, qdd)
 
 
 @kernel
 def law(arrays, q, qd, u, tau, qdd, out):
-    """
-    Write τ⁰ + JᵀΛ(u - a⁰) to out (n,) [N·m]: `outward`, task force and `inward` in one call.
-
-    u (6 m,) are the commanded accelerations of the tips, base axes, [angular; linear] [rad/s²,
-    m/s²]. Returns the status of `outward`.
-
-    """
+    """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,) [N·m] in one call; return the status of `outward`."""
+    # u (6 m,): commanded accelerations of the tips, base axes, [angular; linear] [rad/s², m/s²].
     robot, memory, found = parts_of(arrays)
     if len(u) != len(found.a0) or len(out) != len(robot.rotors):
         return WRONG_SHAPE
@@ -233,12 +216,8 @@ def motions(arrays, J):
 
 @kernel
 def acceleration_response(arrays, tau, F, qdd):
-    """
-    Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`.
-
-    F (6 m,) are forces on the tips, base axes, [moment; force] [N·m, N].
-
-    """
+    """Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`."""
+    # F (6 m,): forces on the tips, base axes, [moment; force] [N·m, N].
     robot, memory, _ = parts_of(arrays)
     if arrays[0][5] == FACTORED:
         inward(robot, tau, tau[:0], F, memory.work, qdd)

@@ -55,13 +55,9 @@ def parts_of_room(lanes, nq, n, m):
 
 @inlined
 def bodies_in_lanes(bodies, payload, lanes):
-    """
-    Split `lanes`, the whole of `room`: return its first part, the payload P, and the bodies.
-
-    P and the bodies are the last two parts of `room`. The returned bodies are a copy of the
-    robot's constants in lanes, or these constants themselves if there are no payloads.
-
-    """
+    """Split `lanes`, the whole of `room`: return its first part, the payload P, and the bodies."""
+    # P and the bodies are its last two parts. The returned bodies are a copy of the robot's
+    # constants in lanes, or these constants themselves if there are no payloads.
     i = len(lanes) - bodies.size
     P, B = lanes[i - PAYLOAD_WIDTH:i], view(lanes, i, bodies.shape)
     if payload is not None:
@@ -73,12 +69,8 @@ def bodies_in_lanes(bodies, payload, lanes):
 
 @inlined
 def load_payloads(robot, payload, first, P, bodies):
-    """
-    Write the inertias of the first tip's body with the payloads of WIDTH states, in lanes.
-
-    Returns 0 in lanes whose payload is finite, else NaN.
-
-    """
+    """Write inertias of the first tip's body with WIDTH payloads, in lanes."""
+    # Returns 0 in lanes whose payload is finite, else NaN.
     total = 0.0
     if payload is not None:
         k, end = robot.tips[0], robot.ends[0]
@@ -91,13 +83,8 @@ def load_payloads(robot, payload, first, P, bodies):
 
 @inlined
 def constants_of_states(robot, gravity, first, G, bodies):
-    """
-    Return the constants of the robot, with the gravity of WIDTH states from `first` on.
-
-    The gravity is written to the lanes G; if `gravity` is empty, all states have the robot's
-    gravity.
-
-    """
+    """Return the constants of the robot, with the gravity of WIDTH states from `first` on."""
+    # The gravity is written to the lanes G; an empty `gravity` stands for the robot's.
     if len(gravity) > 0:
         load_rows(gravity, first, G)
     else:
@@ -109,14 +96,10 @@ def constants_of_states(robot, gravity, first, G, bodies):
 
 @released
 def laws(integers, numbers, states, room, out, valid):
-    """
-    Write τ⁰ + JᵀΛ(u - a⁰) at k states to out (k, n) [N·m], and `valid` (k,).
-
-    Where a number of a state or of its result is not finite, `valid` is False and `out` is NaN. In
-    `states` (`States`), tau, qdd and gravity have no rows if not given; payload may be None.
-    `room` is from `batch_room`.
-
-    """
+    """Write τ⁰ + JᵀΛ(u - a⁰) at k states to out (k, n) [N·m], and `valid` (k,)."""
+    # `valid` is False and `out` NaN where a number of a state or its result is not finite. In
+    # `states`, tau, qdd and gravity have no rows if not given; payload may be None. `room`: of
+    # `batch_room`.
     lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
     lanes, P, bodies = bodies_in_lanes(constants.bodies, states.payload, lanes)
     memory, found = memory_in(integers, lanes)
@@ -146,12 +129,8 @@ def laws(integers, numbers, states, room, out, valid):
 
 @released
 def terms(integers, numbers, states, room, wanted):
-    """
-    Write terms at k states to those arrays of `wanted` that have rows, and its `valid`.
-
-    `wanted` is a result of `Terms.flat`. The other arguments are those of `laws`.
-
-    """
+    """Write terms at k states to those arrays of `wanted` that have rows, and its `valid`."""
+    # `wanted`: of `Terms.flat`. Other arguments: `laws`.
     lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
     lanes, P, bodies = bodies_in_lanes(constants.bodies, states.payload, lanes)
     memory, found = memory_in(integers, lanes)

@@ -152,12 +152,8 @@ def carried_acceleration(parent, R, p, gravity, work):
 
 @kernel
 def accelerate(robot, qdd, work):
-    """
-    Write the acceleration of each body, for joint accelerations qdd (n,), to `work`.
-
-    Also adds the inertial force (spatial inertia times acceleration) to the bias force in `work`.
-
-    """
+    """Write the acceleration of each body, for joint accelerations qdd (n,), to `work`."""
+    # Also adds the inertial force (spatial inertia times acceleration) to the bias force there.
     tree = robot.tree
     for i in range(len(tree)):
         store = work[i]
@@ -219,13 +215,9 @@ def collect_forces(robot, tau, qdd, work, out):
 
 @kernel
 def inward(robot, tau, qdd, F, work, out):
-    """
-    Write τ⁰ + JᵀF to out (n,) [N·m], after `outward` with the same tau and qdd.
-
-    tau and qdd are (n,), or (0,) if not given; F (6 m,) are task forces at the tips, base axes,
-    [moment; force] [N·m, N].
-
-    """
+    """Write τ⁰ + JᵀF to out (n,) [N·m], after `outward` with the same tau and qdd."""
+    # tau, qdd: (n,), or (0,) if not given. F (6 m,): forces at the tips, base axes, [moment;
+    # force] [N·m, N].
     push_tips(robot, work, F, 1.0)
     collect_forces(robot, tau, qdd, work, out)
 

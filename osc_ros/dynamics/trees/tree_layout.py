@@ -48,70 +48,32 @@ SIZES = 6
 
 
 class Constants(NamedTuple):
-    """
-    Constants of a robot of b bodies and m tips.
+    """Constants of a robot of b bodies and m tips."""
 
-    Attributes
-    ----------
-    tree : (b, 4) int
-    bodies : (b, BODY_WIDTH)
-    tips : (m,) int
-        The body that carries each tip.
-    ends : (m, 12)
-        Rotation and position of each tip in that body.
-    gravity, rotors : (3,), (n,)
-    paths : (Σ d,) int
-        The bodies from the base to each tip, one tip after another.
-    starts : (m + 1,) int
-        Index in `paths` at which the path of each tip begins.
-    common : (m, m) int
-        Number of bodies that the paths of two tips have in common.
-    carriers : (c,) int
-        The bodies in `paths`, each once, parents first.
-    before : (n,) int
-        For each degree of freedom, the next one towards the base; -1 if there is none.
-
-    """
-
-    tree: Array
-    bodies: Array
-    tips: Array
-    ends: Array
-    gravity: Array
-    rotors: Array
-    paths: Array
-    starts: Array
-    common: Array
-    carriers: Array
-    before: Array
+    tree: Array  # (b, 4) int
+    bodies: Array  # (b, BODY_WIDTH)
+    tips: Array  # the body that carries each tip (m,)
+    ends: Array  # rotation and position of each tip in that body (m, 12)
+    gravity: Array  # (3,)
+    rotors: Array  # (n,)
+    paths: Array  # the bodies from the base to each tip, one tip after another (Σ d,)
+    starts: Array  # index in `paths` at which the path of each tip begins (m + 1,)
+    common: Array  # number of bodies that the paths of two tips have in common (m, m)
+    carriers: Array  # the bodies in `paths`, each once, parents first (c,)
+    before: Array  # next degree of freedom towards the base, -1 if there is none (n,)
 
 
 class Memory(NamedTuple):
-    """
-    Memory of the kernels.
+    """Memory of the kernels."""
 
-    Attributes
-    ----------
-    work : (b, WORK_WIDTH)
-    X : (Σ d, 36) if EXTENDED, else empty
-    M, Y : (n, n), (6 m, n) if FACTORED, else empty
-    rest, no_force : (n,), (6 m,)
-        Zeros, never written.
-    driven : (n,)
-        Joint torques or joint accelerations of one calculation.
-    scratch : (12 m (6 m + 1),)
-        For the task force.
-
-    """
-
-    work: Array
-    X: Array
-    M: Array
-    Y: Array
-    rest: Array
-    driven: Array
-    no_force: Array
-    scratch: Array
+    work: Array  # (b, WORK_WIDTH)
+    X: Array  # (Σ d, 36) if EXTENDED, else empty
+    M: Array  # (n, n) if FACTORED, else empty
+    Y: Array  # (6 m, n) if FACTORED, else empty
+    rest: Array  # zeros, never written (n,)
+    driven: Array  # joint torques or joint accelerations of one calculation (n,)
+    no_force: Array  # zeros, never written (6 m,)
+    scratch: Array  # for the task force (12 m (6 m + 1),)
 
 
 class Results(NamedTuple):
