@@ -106,19 +106,14 @@ def inverse_kinematics(robot: Robot, pose: ArrayLike, near: ArrayLike | None = N
 
 
 class _Path(NamedTuple):
-    """
-    The joints from the base to a link.
+    """The k joints from the base to a link."""
 
-    `frames` (k + 1, 4, 4) are the poses of each joint's frame in that of the joint before it, at
-    position 0, and the pose of the link in the last one; `prismatic` (k,) their types; `limits`
-    (k, 2) their ranges; `length` (1,) [m] times an angle is an error in position.
-
-    """
-
+    # Poses of each joint's frame in that of the joint before it, at position 0, and the pose of
+    # the link in the last one (k + 1, 4, 4).
     frames: Array
-    prismatic: NDArray[np.bool_]
-    limits: Array
-    length: Array
+    prismatic: NDArray[np.bool_]  # (k,)
+    limits: Array  # ranges (k, 2) [rad, m]
+    length: Array  # an angle times this length counts as an error in position (1,) [m]
 
 
 @inlined
@@ -256,13 +251,9 @@ def _turned(angle, near, limits):
 
 @released
 def _search(path, goal, starts, near, memory, found):
-    """
-    Write the postures that descents from `starts` (m, k) reach; return their number.
-
-    Each is moved by whole turns to the one nearest to `near` (k,). If none of the first SEARCHED
-    descents reaches one, the others follow until one does.
-
-    """
+    """Write the postures that descents from `starts` (m, k) reach; return their number."""
+    # Each is moved by whole turns to the one nearest to `near` (k,). If none of the first SEARCHED
+    # descents reaches one, the others follow until one does.
     count, k = 0, len(near)
     for s in range(len(starts)):
         if count == len(found) or s >= SEARCHED and count > 0:

@@ -28,25 +28,12 @@ _PLAIN_CHAIN = ('a team takes a plain chain: bodies with mass, one after the oth
 
 
 class Entry(NamedTuple):
-    """
-    A method, and the robots that it accepts.
+    """A method, and the robots that it accepts."""
 
-    Attributes
-    ----------
-    of_robot : callable
-        Constructs the method for any robot that it accepts.
-    of_chain : callable, optional
-        Constructs a faster class for a plain chain (`Robot.serial`).
-    one_tip : bool
-        True if the method evaluates one path from base to tip, so that it accepts one tip only.
-    of_team : callable, optional
-        Constructs the method and its plan for a plain chain, if `Workers.count` is not 1.
-
-    """
-
-    of_robot: Construct
-    of_chain: Construct | None = None
-    one_tip: bool = False
+    of_robot: Construct  # for any robot that the method accepts
+    of_chain: Construct | None = None  # a faster class, for a plain chain (`Robot.serial`)
+    one_tip: bool = False  # True: evaluates one path from base to tip, accepts one tip only
+    # Method and plan for a plain chain, if `Workers.count` is not 1.
     of_team: Callable[[Robot, Workers], tuple[Method, Plan]] | None = None
 
 
@@ -69,13 +56,9 @@ def default_method(robot: Robot) -> Method:
 
 
 def method_of(robot: Robot, name: str | None, workers: Workers) -> tuple[str, Method, Plan]:
-    """
-    Return name, method and plan for a robot; default: 'sweep' for one tip, 'efpa' for several.
-
-    The name is 'recursive' for 'sweep' of a robot that is not a plain chain. Raises InputError if
-    the method is unknown, or does not accept this number of tips or workers.
-
-    """
+    """Return name, method and plan; default: 'sweep' for one tip, 'efpa' for several."""
+    # 'sweep' becomes 'recursive' for a robot that is not a plain chain. InputError if the method
+    # is unknown, or does not accept this number of tips or workers.
     if name is None:
         name = 'sweep' if len(robot.tips) == 1 else 'efpa'
     if not isinstance(name, str) or name not in METHODS:

@@ -413,12 +413,8 @@ class OperationalSpace(Batches):
 
 @contextmanager
 def _overflow_checked_later() -> Iterator[None]:
-    """
-    Silence numpy's warnings of overflow, and raise InputError if M is singular.
-
-    The caller must check the result by `require_finite`.
-
-    """
+    """Silence numpy's warnings of overflow, and raise InputError if M is singular."""
+    # The caller must check the result by `require_finite`.
     try:
         with np.errstate(over='ignore', invalid='ignore'):
             yield
