@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 WAITS, AT_EDGE, FREE = 'waits for the arm', 'at the edge', 'free'  # states of a target
 STANDS = 0.02  # largest joint speed at which torques are those of rest [rad/s, m/s]
 CREEPS = 2e-3  # least joint speed of an arm on its way [rad/s, m/s]
-STANDS = 1e-5  # speed below which a set-point that waits counts as one that stands [rad/s, m/s]
+UNMOVED = 1e-5  # speed below which a set-point that waits counts as one that stands [rad/s, m/s]
 NEAR = 2e-3  # distance from a position limit at which a blocked joint is at it [rad, m]
 AHEAD = 0.1, 0.02  # largest distance to a position limit that holds a joint back [rad], [m]
 FAST = 0.8  # share of the speed limit from which this limit holds a joint back
@@ -164,7 +164,7 @@ def figures_of(law: Law) -> Figures:
         law.external_report(), law.gravity, settings.friction is not None,
         settings.free is not None, Surroundings.of(law), law.speed_override,
         None if joints is None else float(np.abs(joints.way).max()),
-        bool(np.abs(level.target.twist).max() > STANDS) if joints is None else joints.moves)
+        bool(np.abs(level.target.twist).max() > UNMOVED) if joints is None else joints.moves)
 
 
 class Reason(NamedTuple):

@@ -179,9 +179,9 @@ def test_settings_prepared_beside_the_running_law_are_taken_without_a_step():
 
 
 def test_long_path_of_poses_is_the_spline_that_a_solution_in_one_piece_gives(monkeypatch):
-    whole = figure_of_eight(np.eye(4), 0.3, 0.2, 2.0, 3.0, 0.0, rate=60.0, swing=0.4)
+    whole = figure_of_eight(np.eye(4), 0.3, 0.2, 2.0, 3.0, 0.0, rate=200.0, swing=0.4)
     found = Path(whole.times, whole.poses)
-    monkeypatch.setattr('osc_ros.control.setpoint.trajectory.PIECE', 10_000)
+    monkeypatch.setattr('osc_ros.control.setpoint.pieces.PART', 10_000)
     once = Path(whole.times, whole.poses)
     for time in np.linspace(0.0, 7.0, 200):
         for a, b in ((found.at(time).twist, once.at(time).twist),

@@ -41,7 +41,7 @@ def too_fast(rig):
 
 def wrong_velocity(rig):
     """Send states with a velocity of a joint that hardly moves."""
-    for k in range(20):
+    for k in range(80):
         rig.ask(q=READY + 1e-5 * (k % 2), velocity=[0.3, *[0.0] * 6])
 
 
