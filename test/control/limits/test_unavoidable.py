@@ -25,7 +25,7 @@ from variants import quick_if
 MARGIN, READY = 0.02, np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 PANDA = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
 CLEARANCE = Clearance.of(shipped_shapes('panda'), MARGIN)
-KNOWN = {('ur5e', 8, 'margin'): '0.1, at 1.04 times a speed limit', ('fr3', 8, 'margin'): '0.03004'}
+KNOWN = {('ur5e', 8, 'margin'): '0.1, at 1.04 of a speed limit', ('fr3', 8, 'margin'): '0.03004'}
 LARGEST_STEP = 0.03  # of a torque where obstacles come, go and jump, relative to its limit
 STEADY = 1e-3  # step of a torque, relative to its limit
 
