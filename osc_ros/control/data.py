@@ -4,10 +4,10 @@
 """
 The records of a controller: M has constants, from settings and robot; D changes at each tick.
 
-Stages take both, as `stage(m, d)`. M and D are those of the supervisor, LAW_M and LAW_D those of a
-law for one choice of settings, RUN is that of the law for all of them. Motions, observer,
-compensation, contacts and clearance have records of their own; `Engine.state_arrays` has all that
-a checkpoint copies.
+Stages take both, or the record LAW that has them. M and D are those of the supervisor, LAW_M and
+LAW_D those of a law for one choice of settings, RUN is that of the law for all of them. Motions,
+observer, compensation, contacts and clearance have records of their own; `Engine.state_arrays` has
+all that a checkpoint copies.
 """
 
 from __future__ import annotations

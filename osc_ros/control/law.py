@@ -1726,7 +1726,7 @@ def _held(rows: ArrayLike, held: Array | float) -> Array:
 
 
 def checked_wrench(wrench: ArrayLike, task: Task) -> Array:
-    """Return a wrench (6,) for a task, see `CommandedCycle.set_wrench`; else raise InputError."""
+    """Return a wrench (6,) for a task, see `Law.set_wrench`; else raise InputError."""
     wanted = _wrench(wrench)
     for k in np.flatnonzero(wanted * (1.0 - task.along('force'))).tolist():
         more = (f": make it one of force, by arm.axes({AXIS_NAMES[k]}='force'), Task.axes, or the "

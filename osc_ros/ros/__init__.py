@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The ROS 2 nodes: osc_controller, osc_arm, osc_relay, osc_simulator and osc_viewer."""
+"""The ROS 2 nodes: osc_controller, osc_arm, osc_relay, osc_simulator and others."""
 
 from importlib.util import find_spec
 

@@ -36,7 +36,7 @@ REACTIONS = 'report', 'comply', 'retract', 'hold', 'damp', 'gravity', 'zero', 'd
 
 HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 
-# Causes that the supervisor itself detects, if they have a watchdog.
+# Causes that are detected in the step and its loop, if they have a watchdog.
 STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
 OVERSPEED, VELOCITY, CONTACT, TOO_NEAR = 'overspeed', 'velocity', 'contact', 'too_near'
 PAYLOAD = 'payload'

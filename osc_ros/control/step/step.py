@@ -7,8 +7,8 @@ The way of a torque, a stage a line: from a joint state to the torques that are 
 `step` has the supervision, and `watch` that without a state. `law_torque` is what a law does
 whatever its settings, `setup_torque` what it does for one choice of settings; during a change of
 settings both choices compute, and `law_torque` blends. The stages are in `check`, `evaluate`,
-`approach`, `stages` (the sweeps of the dynamics: outward, inward), `forces`, `limit`,
-`compensate`, `react`, in this order.
+`approach`, `stages` (the sweeps of the dynamics: outward, inward), `forces`, `limit`, `blend`,
+`compensate`, `react`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def take_state(d, time, q, qd):
 
 @inlined
 def add_up(d):
-    """Write the torque of the law: the sum of all its parts, which are added only here."""
+    """Write the torque of the law: the sum of all its parts."""
     for i in range(d.n):
         d.tau[i] = own_torque(d, i) + d.tau_fading[i] + d.tau_disturbance[i]
 
@@ -74,8 +74,8 @@ def add_up(d):
 @kernel
 def law_torque(law):
     """Write the torques for the state in LAW_D; return the number of solves, or a code."""
-    # REFUSED or INFINITE: no torques. They are within the limits of the law; friction and what the
-    # driver adds come after these, bounded by the supervisor in `react`.
+    # REFUSED or INFINITE: no torques. They are within the limits of the law, but for friction and
+    # what the driver adds, which the supervisor bounds in `react`.
     d, is_slow, count = law.d, evaluate(law), 1
     if law.replaces:
         count = torque_at(law.other.setup_torque, (law.other,))

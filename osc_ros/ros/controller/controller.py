@@ -86,8 +86,8 @@ def law_in_loop(found: dict[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
 class Controller(ManagedNode):
     """Lifecycle node around one `Law` and the `Supervisor` that watches it."""
 
-    # A `Loop` in a thread of its own sends one command for each joint state: when it arrives, or
-    # on a timer. An active node always sends commands: if a watchdog acts, the supervisor computes
+    # A `Loop` in a thread of its own sends one command for each joint state, when it arrives. An
+    # active node always sends commands: if a watchdog acts, the supervisor computes
     # them; after `deactivate` they go on until the arm is at rest. All other work runs in the
     # thread that spins the node: slow work first, then it interrupts the loop to pass the result.
 

@@ -137,7 +137,7 @@ class Session:
                             np.array([q for _, q in rows]))
 
     def wait(self, until: Callable[[], bool], seconds: float = FOREVER) -> bool:
-        """Wait for a condition, at most `seconds` of the arm's time; see `Backend.wait`."""
+        """Wait for a condition, at most `seconds` of the arm's time; see `LawBackend.wait`."""
         return self.backend.wait(until, seconds)
 
     def _sleep(self, seconds: float) -> None:
