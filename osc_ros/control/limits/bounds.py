@@ -163,8 +163,8 @@ def _put_bounds(m, d, quickest, lead):
 def exceeds(m, d):
     """Compute the bounds of the accelerations; return whether the law exceeds one of them."""
     # Unexplained: measured minus commanded acceleration, averaged over the ticks (in free drive
-    # partly not averaged, see `_certain`); NaN as that of the last tick sets it to 0. On entry
-    # `qdd_law` is without the acceleration of the posture.
+    # partly not averaged, see `_certain`). It is set to 0 if that of the last tick is NaN. On
+    # entry `qdd_law` is without the acceleration of the posture.
     guided, ratio, qd = d.guided, m.payload_ratio, d.qd
     quickest = 0.5 / d.tick if d.tick > 0.0 else 0.0  # [1/s]
     is_regular = 2.0 * quickest * LONGEST_TICK >= 1.0 and np.isfinite(d.unexplained[1, 0])

@@ -42,7 +42,7 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
                     weight: Weight | None = None) -> None:
     """Raise if holding the arm at q (n,) takes more than HOLDING of an effort limit [N·m, N]."""
     # `effort` (n,) may be infinite. A joint that needs no more torque than with `before`, model
-    # and gravity in force, is accepted. `weight`: of the robot, if it exists already. The largest
+    # and gravity in force, is accepted. `weight`: the robot's, if the caller has it. The largest
     # payload or gravity that the error names is exact, because the torque is affine in it.
     most = HOLDING * effort
     tau = _load(weight or Weight(robot), q, gravity)

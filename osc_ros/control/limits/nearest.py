@@ -225,7 +225,7 @@ def _limit_gently(d):
 @inlined
 def _narrow_gently(d, i):
     """Narrow the bounds of q̈ to what torques at GENTLE_RATE can end before the speed limit."""
-    # The law may do less; the last acceleration ends gradually.
+    # The bounds never exclude the law's own acceleration, nor one that ends the last gradually.
     law, last = d.qdd_law[i], d.commanded[1, i] if np.isfinite(d.commanded[1, i]) else 0.0
     jerk = min(EASE * GENTLE_RATE * d.most_effort[i] / d.M_joint[i, i], 1e9)
     up = np.sqrt(2.0 * jerk * max(d.most_speed[i] - d.qd[i], 0.0))

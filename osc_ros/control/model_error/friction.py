@@ -53,8 +53,9 @@ gain_of = inlined(feedback_gain)  # for kernels
 @kernel
 def put_compensation(m, d, gain):
     """Write the torques (n,) [N·m; N] that compensate friction; formulas are in `Friction`."""
-    # Their sum with `tau_limited` satisfies the effort limits if `tau_limited` does. τₑ is this
-    # minus the model's torque for the reference motion, see `step.reference`; `gain` is κ.
+    # Their sum with `tau_limited` satisfies the effort limits if `tau_limited` does. τₑ is
+    # `tau_limited` minus the model's torque for the reference motion, see `step.reference`;
+    # `gain` is κ.
     torque, model, q, qd, tau = d.tau_friction, d.reference[2], d.q, d.qd, d.tau_limited
     coulomb, viscous = m.friction[0], m.friction[1]
     # one factor for all joints, because the torque of each joint accelerates the others too

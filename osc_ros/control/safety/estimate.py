@@ -40,7 +40,7 @@ NOISE_BLOCK, NOISE_LEAST, GROWTH = 24, 8, 1.25
 def _learn_step(d, i, step):
     """Update the resolution of a joint: Euclid's common divisor of its last position steps."""
     # It is learned anew from each BLOCK steps, so that one odd step does not count for ever. Steps
-    # that are all alike are those of a constant velocity, unless the position stands in between.
+    # that are all alike come from a constant velocity, unless some states in between repeat.
     left, known = np.abs(step), d.divisor[i]
     if left <= FINE:
         d.is_varied[i] = d.is_varied[i] or d.divided[i] > 0
@@ -62,7 +62,7 @@ def _learn_step(d, i, step):
 @stage
 def _learn_noise(m, d):
     """Update the noise of all joints: third differences of the last positions show it."""
-    # Those of the integrals of the velocities are motion, even if the velocities are wrong. If
+    # What the integrals of the velocities show, too, is motion, even if velocities are wrong. If
     # there are only three positions, second differences are used.
     last, c = d.fit_newest, (d.fit_newest - 1) % MOST
     b, a = (d.fit_newest - 2) % MOST, (d.fit_newest - 3) % MOST
@@ -121,7 +121,7 @@ def _uses_longer_fit(d, i):
 def put_velocity_errors(d, q, qd):
     """Find which velocities (n,) are estimates from coarse positions; write their errors."""
     # The largest error is a step of the positions, divided by the time constant of the fit. While
-    # positions (n,) repeat, also measured velocities are those of the fit: 0.
+    # positions (n,) repeat, the fit says 0, and so do drivers that differentiate.
     is_changed, d.velocity_memory = d.filter_time != d.sample_time, 0.0  # the fit skips jumps
     for i in range(len(q)):
         is_changed = is_changed or q[i] != d.changed_q[i]

@@ -188,7 +188,7 @@ def _allowed_rate(plan, state):
 @inlined
 def _went_back(plan, state, time, speed):
     """Set the time of the tick [s]; return whether the clock went back by over LONGEST_BACK."""
-    # A pause of the clock, and the rate of the motion, delay the motion.
+    # While the clock pauses, or the rate is below 1, `late` grows: the motion ends later.
     step = time - state.now
     if step == 0.0:
         return False
@@ -317,7 +317,7 @@ def leaves(error, twist, reach):
 @kernel
 def look(m, d):
     """Check the targets of all tasks after a tick; return whether Python must plan for one."""
-    # It need not while the targets move, the arm follows, and no motion ends before the next tick.
+    # Not while the targets move, the arm follows, and no motion ends before the next tick.
     asks, guides = False, m.target_records
     for i in range(d.k):
         plan, state = plan_at(guides[i, 0]), state_at(guides[i, 1])
