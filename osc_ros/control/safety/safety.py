@@ -105,13 +105,8 @@ def begin_fade(d, duration):
 
 @inlined
 def fade(m, d, dt):
-    """
-    Advance the fade by dt [s], and add its remaining difference to the wanted torque.
-
-    It belongs to the state in which it began: it does not drive a joint that is too fast, see
-    UNDRIVEN.
-
-    """
+    """Advance the fade by dt [s], and add its remaining difference to the wanted torque."""
+    # It belongs to the state in which it began: it drives no joint that is too fast (UNDRIVEN).
     if d.fade_duration > 0.0:
         age = d.fade_age = min(d.fade_age + dt, d.fade_duration)
         rest = 1.0 - smoothed(age / d.fade_duration)
@@ -152,13 +147,9 @@ REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('z
 
 @inlined
 def _is_elsewhere(m, d, elapsed):
-    """
-    Return whether the arm is farther from its last position than it can move in `elapsed` [s].
-
-    Then the last torques were not applied to this arm, and a fade from them would accelerate it.
-    So the next torques begin without a fade, as at an activation.
-
-    """
+    """Return whether the arm is farther from its last position than it can move in `elapsed`."""
+    # Then the last torques were not applied to this arm, and a fade from them would accelerate it.
+    # So the next torques begin without a fade, as at an activation.
     for i in range(d.n):
         near = ELSEWHERE if d.predicts else longest_step(m, d, i, elapsed)
         if np.abs(short_step(m, i, d.q[i] - d.predicted_q[i])) > near:
@@ -183,13 +174,9 @@ def _report_velocities(m, d):
 
 @kernel
 def accept(m, d):
-    """
-    Return whether the sample is plausible; report its faults, and store a plausible state.
-
-    Velocities of the sample that do not fit the positions are replaced by estimates. If they are
-    estimates from coarse positions, the positions are stored smoothed.
-
-    """
+    """Return whether the sample is plausible; report its faults, and store a plausible state."""
+    # Velocities of the sample that do not fit the positions are bounded, divided or replaced. If
+    # they are estimates from coarse positions, the positions are stored smoothed.
     before, came = d.time, d.came
     if not d.predicts:
         assign(d.predicted_q, d.q)
@@ -302,13 +289,9 @@ def _put_stop(m, d, source):
 
 @inlined
 def _time_step(d, now):
-    """
-    Time since the last torque [s]: by the stamps, or by the clock without a new state.
-
-    If the stamps advance more slowly than the clock (a slow simulation), the time by the clock is
-    multiplied by the ratio of their speeds. The next state then counts its time less this one.
-
-    """
+    """Time since the last torque [s]: by the stamps, or by the clock without a new state."""
+    # If the stamps advance more slowly than the clock (a slow simulation), the time by the clock
+    # is multiplied by the ratio of their speeds. The next state counts its time less this one.
     dt = d.time - d.sent_time
     if dt != 0.0:
         used, d.unasked = d.unasked, 0.0
@@ -393,13 +376,8 @@ def _put_idle(m, d, now):
 
 @kernel
 def answer(m, d, now, tau):
-    """
-    Write the torque to send: that of the law or of a reaction; return its source.
-
-    tau is the finite torque (n,) of the law, or (0,) if there is none. The source is an index in
-    `stopping.SOURCES`.
-
-    """
+    """Write the torque to send: of the law or a reaction; return its index in `SOURCES`."""
+    # tau: the finite torque (n,) of the law, or (0,) if there is none
     source = d.source
     if d.leaves:
         _put_idle(m, d, now)
