@@ -279,7 +279,7 @@ def test_goal_in_an_obstacle_has_a_reason_in_the_diagnostics(spin, tmp_path):
     rig = Simulated(spin, tmp_path)
     rig.send(marker('box/0', (0.5, 0.0, 0.487)))
     rig.hardware.poses.publish(target((0.5, 0.0, 0.487)))
-    rig.spin(lambda: rig.engine.law.limiter.near and rig.engine.law.limiter.near[0].holds,
+    rig.spin(lambda: any(one.holds for one in rig.engine.law.limiter.near),
              why='for the box to hold the arm off')
     values = rig.values(held_off_by='panda_hand box/0')
     assert "the goal is 50 mm deep in 'box/0'" in values['reason_obstacle']

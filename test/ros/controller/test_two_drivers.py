@@ -272,6 +272,9 @@ def test_joints_in_two_messages_are_one_state_with_the_older_stamp(spin, nodes):
 
         def has_come():
             if ticks[0] % 100 == 0:  # seems to be lost
+                if labels:  # if a part was lost, a further one makes the next two a pair again
+                    torso.joints = PARTS['torso']
+                    torso.state(READY[:3], REST[:3], PERIOD * rig.hardware.tick)
                 labels.append(send())
             ticks[0] += 1
             return any(rig.hardware.answer(label) is not None for label in labels)
