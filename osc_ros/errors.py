@@ -103,7 +103,7 @@ def require_options(what: str, given: Iterable[str], accepted: Iterable[str]) ->
 
 def similar(name: str, known: Iterable[str], most: int = 3, least: float = 0.6) -> list[str]:
     """Return the known name that is most similar to `name`, and names about as similar."""
-    # at most `most` names, none with a similarity below `least`
+    # At most `most` names, none with a similarity below `least`.
     found = get_close_matches(name, known := list(known), most, least)
     if not found:
         return []

@@ -245,7 +245,7 @@ def _library(values: Any) -> Any:
 
 def _quaternion(R: Any) -> Any:
     """Return quaternions x y z w (k, 4) of rotations (k, 3, 3)."""
-    # of the four formulas, the one with the largest component is used
+    # There are four formulas: the one with the largest component is used.
     xp = _library(R)
     trace = R[:, 0, 0] + R[:, 1, 1] + R[:, 2, 2]
     rows = []

@@ -250,7 +250,7 @@ def parameters(kind: Any) -> dict[str, tuple[Setting, ...]]:
 def given(kind: Any, values: Mapping[str, Any], joints: Sequence[str] = ()
           ) -> dict[str, Any]:
     """Values of the fields of a group whose parameters are given, and not empty arrays."""
-    # with the names of the joints, InputError for an array of numbers for other joints
+    # With the names of the joints, InputError for an array of numbers for other joints.
     found = {}
     for name, parts in parameters(kind).items():
         of = [values[one.name] for one in reversed(parts) if one.name in values]

@@ -61,8 +61,8 @@ class FrankaArm:
     """A Franka Research 3: torques without gravity at 1 kHz, over FCI."""
 
     # The arm adds the gravity torques, also of its load, and compensates the friction of its
-    # motors; it adds no Coriolis torques. `open` and `recover` block for up to some seconds with
-    # the GIL held, and every other call of libfranka for its duration: no other thread of the
+    # motors; it adds no Coriolis torques. `open` and `recover` hold the GIL for up to some
+    # seconds, and every other call of libfranka holds it while it runs: no other thread of the
     # process runs meanwhile. If the arm does not answer at all, libfranka waits for ever, so the
     # process ends with a traceback after PATIENCE. `hardware.realtime` is libfranka's check:
     # 'enforce' also gives the calling thread SCHED_FIFO with priority 99, unless it has a

@@ -89,7 +89,7 @@ class Trajectory:
 
     def at(self, time: float | Array) -> tuple[Array, Array, Array]:
         """Return positions, velocities, accelerations (k, n) at times (k,) [s]."""
-        # at times outside of the trajectory the joints are at rest
+        # At times outside of the trajectory the joints are at rest.
         t = np.clip(np.atleast_1d(time), 0.0, self.duration)
         rate = 2.0 * np.pi / self.duration * np.arange(1, self.cosine.shape[1] + 1)
         c, s = np.cos(np.outer(t, rate)), np.sin(np.outer(t, rate))

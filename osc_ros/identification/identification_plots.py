@@ -15,7 +15,7 @@ from osc_ros.identification.identification_results import Identification
 
 def write_plot(path: Path, found: Identification) -> None:
     """Write a picture of the joint torques in the last motion."""
-    # of each joint: measured, by the description, by the estimate; ImportError: no matplotlib
+    # Of each joint: measured, by the description, by the estimate; ImportError: no matplotlib.
     from matplotlib.figure import Figure
 
     motion, robot = found.motions[-1], found.robot

@@ -148,7 +148,7 @@ class Answering:
     def watch(self, controller: Any, now: float, longest: float, command: Array = NOTHING
               ) -> Array | None:
         """Return the torques (n,) to send without a new state [N·m, N], or None."""
-        # for the other arguments see `osc_ros.control.step.step.watch`
+        # For the other arguments see `osc_ros.control.step.step.watch`.
         at = self._at
         at.now = at.done = now
         has_torques = answer_unasked(self._watch, controller, at, longest, command)

@@ -21,7 +21,7 @@ UNUSABLE = Verdict.SIGN_OR_ORDER, Verdict.UNEXPLAINED, Verdict.GRAVITY
 
 
 class Decision(NamedTuple):
-    """Decision on an activation."""
+    """Whether the controller may be activated, and why."""
 
     level: str  # NOTE or WARN: the arm is activated; REFUSE: it is not
     text: str  # the finding; with WARN and REFUSE also what the user can do

@@ -38,7 +38,7 @@ STATES_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # l
 
 def law_and_loop_of(values: Mapping[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
     """Return the result of `law_of`, and compile the kernels of the loop's process, too."""
-    # that process, whose progress is not reported, then finds all kernels in the cache
+    # The process of the loop does not report progress: it finds all kernels in the cache then.
     found = law_of(values, urdf)
     Answering(found[1].robot.n)
     compile_cycles()

@@ -304,7 +304,7 @@ def test_changes_that_follow_each_other_closely_do_not_throw_the_arm(case):
     ('tiago', 'usual', ('loaded', 'hand'), [4], 0.5, 48),  # limits of two robots
     # the old set-point moved on while free drive came into force
     ('tiago', 'usual', ('locked', 'to_fewer_axes', 'usual'), [26, 3], 1.0, 23),
-    # accelerations ended at once that torques could only end gradually: a wrist at 1.14
+    # a bound of accelerations began at once, but torques follow gradually: a wrist reached 1.14
     ('tiago', 'spring', ('usual', 'joints', 'bare'), [206, 53], 0.5, 45),
     ('tiago', 'spring', ('to_fewer_axes', 'to_posture', 'springs'), [57, 36], 1.0, 55),
     ('tiago', 'spring', ('locked', 'bare', 'bare'), [14, 308], 1.0, 56),  # of free drive

@@ -34,8 +34,8 @@ RELAYED = Table(
     Slot('period', (), 's', 'expected time between two commands'),
     Slot('is_known', (), '', 'whether there is a last command', bool),
     Slot('last_time', (), 's', 'time of the state of the last command'),
-    Slot('last_tau', ('n',), 'N·m, N', 'its torques, in the order of a command'),
-    Slot('command', ('n',), 'N·m, N', 'its torques, base first'),
+    Slot('last_tau', ('n',), 'N·m, N', 'torques of the last command, in the order of its topic'),
+    Slot('command', ('n',), 'N·m, N', 'the same torques, in the order of the joints'),
     Slot('sec', (), 's', 'whole seconds of the stamp of the newest state; -1: not to be named',
          int),
     Slot('nanosec', (), 'ns', 'its nanoseconds', int))

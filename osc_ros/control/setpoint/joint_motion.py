@@ -165,8 +165,8 @@ def unit_hint(position: float, robot: Robot, i: int) -> str:
 def slowed_to_effort(motion: Pieces, start: Array, bounds: Array, effort: Array,
                      torque: Callable[[Array, Array, Array], Array]) -> Pieces:
     """Return a motion to the same goal with torques of at most `effort` (n,), if one is found."""
-    # A longer duration is tried up to four times. `torque` returns the torques (n,) of the model
-    # for q, q̇, q̈ (n,); `start`, `bounds`: see `motion_to_goal`.
+    # Up to four longer durations are tried. `torque` gives the model's torques (n,) for q, q̇, q̈;
+    # `start` and `bounds` are those of `motion_to_goal`.
     for _ in range(4):
         needed = np.array([torque(*motion.at(share * motion.duration)) for share in HARD])
         if not (np.abs(needed) > effort).any():

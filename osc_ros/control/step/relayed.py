@@ -78,7 +78,7 @@ def relay_record(model: CommandModel, m: Any, d: Any) -> Any:
 
 @cache
 def relay_example() -> Any:
-    """Return a record of a pendulum; the call compiles the kernels by running them once."""
+    """Run the kernels of the relay once, which compiles them; return the record they used."""
     controller = relay_record(CommandModel(pendulum()), M.new(n=1), D.new(n=1))
     check_state(controller)
     watch_commands(controller, 0.0, np.inf, np.zeros(0))

@@ -237,8 +237,8 @@ class Parallel(Sweep):
 
     def _take_over(self) -> None:
         """Repeat the team's last `outward` in this process alone."""
-        # In SIMD lanes by `ByTurns`, with bit-identical results; otherwise by one serial sweep,
-        # whose results may differ by rounding.
+        # A team in SIMD lanes is repeated by `ByTurns`, with the same bits. Another team is
+        # replaced by one serial sweep, whose results may differ by rounding.
         team = self._led
         if not isinstance(team, Team):
             return

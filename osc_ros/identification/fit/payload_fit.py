@@ -60,9 +60,9 @@ class PayloadEstimate:
 
 def payload_estimate(motion: Motion, robot: Robot, link: str | None = None) -> PayloadEstimate:
     """Return the payload at a link (default: the first tip), and the friction, from a motion."""
-    # The robot must have no payload; errors of its links' parameters appear as payload. InputError
-    # if it has no such moving link, NotDeterminedError if the motion does not determine the mass,
-    # or the mass is negative.
+    # The robot must have no payload. Errors of the parameters of its links add to the estimate.
+    # InputError if the robot has no such moving link, NotDeterminedError if the motion does not
+    # determine the mass, or the mass is negative.
     link = robot.tip if link is None else link
     columns = payload_columns(motion, robot, link)
     found = fit(columns, motion.torque - motion.rigid_torque(robot), motion.sliding)

@@ -30,7 +30,7 @@ class NotDeterminedError(InputError):
 
 def require_motion(motion: Motion, robot: Robot) -> None:
     """Raise NotDeterminedError if the recording has too little motion."""
-    # at least half of the joints must exceed FAST_ENOUGH, and some sample must be usable
+    # At least half of the joints must exceed FAST_ENOUGH, and some sample must be usable.
     fastest = np.abs(motion.samples.qd).max(axis=0)
     if not (fastest > FAST_ENOUGH).any() or not motion.sliding.any():
         raise NotDeterminedError(

@@ -247,7 +247,7 @@ def set_system(system: System) -> str:
 
 def _end_with(node: int, is_open: Event) -> None:
     """End this process at once if the node ends before the arm is open."""
-    # in a thread, because opening an arm can block for long (compilation, driver)
+    # In a thread, because opening an arm can block for long (compilation, driver).
     while not is_open.wait(LOOK_PERIOD):
         if os.getppid() != node:
             os._exit(0)

@@ -79,7 +79,7 @@ def usual_settings(robot: Robot, described: Description) -> Settings:
 
 def careful_override(settings: Settings, robot: Robot) -> float:
     """Speed override [%] at which tips and joints of a real arm are no faster than CAREFUL."""
-    # at 100 % a joint path with times may reach the velocity limits; infinite ones do not count
+    # At 100 % a joint path with times may reach the velocity limits; infinite ones do not count.
     joints = np.where(robot.prismatic, CAREFUL[1], CAREFUL[0]) / settings.limits.velocity
     tips = [CAREFUL / task.limits.speed for task in settings.tasks]
     shares = np.concatenate([joints, *tips])

@@ -41,7 +41,8 @@ class ReactionLog:
 
     def change(self, cause: str, reaction: str, text: str, is_fault: bool = True) -> None:
         """Record a change of the cause or reaction ('': none); log a new cause by its `text`."""
-        # as an error; as a warning if `is_fault` is False or the reaction is only 'report'
+        # A cause is logged as an error, or as a warning if `is_fault` is False or the reaction is
+        # only 'report'.
         now = perf_counter()
         if self._cause in self._episodes:
             self._episodes[self._cause].ended = now

@@ -68,7 +68,7 @@ class Claim:
 
     def precedes(self, other: Claim) -> bool:
         """Return whether the node of this claim started before that of the other."""
-        # of two with the same start time, the one with the smaller `number` counts as earlier
+        # Of two with the same start time, the one with the smaller `number` counts as earlier.
         return (self.started, self.number) < (other.started, other.number)
 
 
@@ -193,7 +193,7 @@ class Claims:
 
     def blocking_reason(self) -> str:
         """Return the reason why this controller must not become active now; empty if it may."""
-        # if empty, this controller claims for the next 5 PERIOD that it is active
+        # If empty, this controller claims for the next 5 PERIOD that it is active.
         with self._decision:
             active, earlier = ([], []) if self.accepts_others else self._blocking_names()
             if not active and not earlier:

@@ -270,7 +270,7 @@ class RelayLoop(Loop):
     def _begin_silence(self, was_stopping: bool) -> None:
         """Begin the reaction to silence after the last command; another publisher may follow."""
         guard, timeout = self.engine.guard, self._timeout(SILENCE)
-        # set the last command to a time-out before the reaction began, so that SILENCE begins now
+        # as if the last command had come one time-out before the reaction: SILENCE begins now
         guard.reset_timeout(SILENCE, guard.began - guard.clock() - timeout)
         self.source.end()
         if was_stopping:  # the present reaction goes on, so no change is reported

@@ -113,7 +113,7 @@ class Urdf:
 
     def spec(self, locks: Mapping[str, float], looks: bool = False) -> mujoco.MjSpec:
         """Return an editable MuJoCo model: a body for every link, and the joints that move."""
-        # with `looks`, the model has the visual shapes of the links
+        # With `looks`, the model has the visual shapes of the links.
         elements = [*self.links.values(), *self._joints.values()]
         # links fixed to the ground need no inertia; in many URDFs it is wrong
         kept = {'link': ['inertial'], 'ground': [], 'joint': ['origin', 'parent', 'child', 'axis']}

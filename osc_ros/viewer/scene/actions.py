@@ -33,5 +33,5 @@ class Actions(Protocol):
 
     def call(self, name: str) -> None:
         """Carry out a request."""
-        # 'start', 'stop', 'recover', 'hold', 'home', 'free_drive on', 'free_drive off',
+        # `name` is 'start', 'stop', 'recover', 'hold', 'home', 'free_drive on', 'free_drive off',
         # 'add obstacle' or 'delete obstacles'
