@@ -229,13 +229,7 @@ class Relay(Node):  # type: ignore[misc]
                 self.get_logger().warning(
                     f"'{loop.topic}' has publishers, and none of them is reliable: commands of "
                     f'{gids(everybody)} do not arrive', throttle_duration_sec=10.0)
-            self._states_of, before = loop.publisher_names(loop.publishers.wanted), self._states_of
-            used, ignored, _ = self._states_of
-            if used != before[0]:
-                self.get_logger().info(f'joint states of {used or "nobody"}')
-            if ignored not in ('', before[1]):
-                self.get_logger().warning(f'joint states of {ignored} are ignored: used are those '
-                                          f'of {used}')
+            self._states_of = loop.tell_publishers(self._states_of, loop.publishers.wanted)
             level, text, pairs = loop.request(self._figures, everybody)
         self._diagnostics.publish(messages.diagnostic_message(
             level, f'{self.get_fully_qualified_name()[1:]}: relay', text,

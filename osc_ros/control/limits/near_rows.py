@@ -176,6 +176,13 @@ def _place_of(d, solids, k):
 
 
 @inlined
+def _place_in_solids(c, second):
+    """Records SOLIDS of a second solid that is no capsule, and its place there."""
+    k = second - c.k
+    return (c.fence, k) if k < c.m else (c.obstacles, k - c.m)
+
+
+@inlined
 def _solid(c, d, second):
     """Kind, size, radius, axes and place of a pair's second solid; links are in base axes."""
     if second < c.k:
@@ -183,9 +190,7 @@ def _solid(c, d, second):
         b = add(a, u)
         return (SEGMENT, (a[0], a[1], a[2], b[0], b[1], b[2]), c.capsule_radius[second], UPRIGHT,
                 ZERO)
-    k = second - c.k
-    solids = c.fence if k < c.m else c.obstacles
-    k -= 0 if k < c.m else c.m
+    solids, k = _place_in_solids(c, second)
     of = solids.size[k]
     return (solids.kind[k], (of[0], of[1], of[2], of[3], of[4], of[5]), solids.radius[k],
             matrix_at(solids.axes[k], 0), _place_of(d, solids, k))
@@ -215,9 +220,7 @@ def _relative_motion(c, d, first, second, x):
             vector_at(d.body_origin[k], 0), vector_at(d.body_omega[k], 0),
             vector_at(d.body_alpha[k], 0), vector_at(d.body_velocity[k], 0),
             vector_at(d.body_acceleration[k], 0)))
-    k = second - c.k
-    solids = c.fence if k < c.m else c.obstacles
-    k -= 0 if k < c.m else c.m
+    solids, k = _place_in_solids(c, second)
     return relative_motion(x, v, a, (
         _place_of(d, solids, k), vector_at(solids.angular_velocity[k], 0), ZERO,
         vector_at(solids.velocity[k], 0), ZERO))

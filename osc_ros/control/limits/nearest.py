@@ -375,8 +375,6 @@ def _note_sides(d, count, is_gentle):
             near += 1
             if side[2 * n + k] != 0:
                 d.gentle = max(d.gentle, LINGER)
-    if d.gentle > 0.0 and not is_gentle and d.tick > 0.0:  # a near pair begins to bound
-        _limit_gently(d)
     d.gentle = max(d.gentle - d.tick, 0.0)
     for i in range(2 * n + count):
         is_at_bound = is_at_bound or side[i] != 0
@@ -435,6 +433,8 @@ def torques_within(m, d, solves, count):
     found = nearest_within(G, d.bound_value[:bounds], d.bound_low, d.bound_high, d.bound_side,
                            chosen, factor, d.bound_push, d.bound_change)
     is_at_bound = _note_sides(d, count, is_gentle)
+    if d.gentle > 0.0 and not is_gentle and d.tick > 0.0:  # a near pair begins to bound
+        _limit_gently(d)
     _put_result(d, count, found, is_gentle)
     return is_at_bound
 

@@ -242,11 +242,17 @@ def put_quintic(c, end, v0, v1, a0, a1):
 
 
 @inlined
+def _value(c, s):
+    """Value of a polynomial with coefficients c (6,) at s, 0 to 1."""
+    return c[0] + s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5]))))
+
+
+@inlined
 def put_piece(coefficients, s, duration, x):
     """Write the state x (3, d) at s, 0 to 1, of a piece (d, 6) with a duration [s]."""
     for i in range(len(coefficients)):
         c = coefficients[i]
-        x[0, i] = c[0] + s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5]))))
+        x[0, i] = _value(c, s)
         x[1, i] = (c[1] + s * (2.0 * c[2] + s * (3.0 * c[3] + s * (
             4.0 * c[4] + s * 5.0 * c[5])))) / duration
         x[2, i] = (2.0 * c[2] + s * (6.0 * c[3] + s * (12.0 * c[4] + s * 20.0 * c[5]))) / (
@@ -293,7 +299,7 @@ def _put_extremes(coefficients, found):
             c = coefficients[k, i]
             for sample in range(1, SAMPLES + 1):
                 s = sample / SAMPLES
-                value = c[0] + s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5]))))
+                value = _value(c, s)
                 least, most = min(least, value), max(most, value)
         found[0, i], found[1, i] = least, most
 

@@ -29,13 +29,19 @@ def advance(run, time):
         run.blend_weight = 1.0 - smoothed(run.blend_age / run.blend_duration)
 
 
+@inlined
+def take_state(d, time, q, qd):
+    """Copy a state to a record LAW_D."""
+    d.time = time
+    assign(d.q, q)
+    assign(d.qd, qd)
+
+
 @stage
 def begin_tick(law):
     """Give the state, and the limits in force, to the law that is being replaced."""
     old, new = law.other.d, law.d
-    old.time = new.time
-    assign(old.q, new.q)
-    assign(old.qd, new.qd)
+    take_state(old, new.time, new.q, new.qd)
     for row in range(len(new.limits)):
         assign(old.limits[row], new.limits[row])
     old.limits_change = False

@@ -22,7 +22,7 @@ from osc_ros.control.safety.causes import replaces_law
 from osc_ros.control.safety.safety import answer, ends, update
 from osc_ros.control.setpoint.motion import look
 from osc_ros.control.step.approach import approach
-from osc_ros.control.step.blend import blend, own_torque
+from osc_ros.control.step.blend import blend, own_torque, take_state
 from osc_ros.control.step.check import check, estimate, is_repeated
 from osc_ros.control.step.compensate import compensate_errors, compensate_friction, follow
 from osc_ros.control.step.evaluate import evaluate
@@ -54,14 +54,6 @@ def step(controller):
     react(law, m, d, count, before)
     report(law.d, d)
     return count
-
-
-@inlined
-def take_state(d, time, q, qd):
-    """Copy a state to a record LAW_D."""
-    d.time = time
-    assign(d.q, q)
-    assign(d.qd, qd)
 
 
 @inlined

@@ -500,14 +500,9 @@ class Controller(ManagedNode):
             self._diagnosis.publish_tick(*tick)
 
     def _show_publishers(self) -> None:
-        """Log the publishers of joint states if they have changed; this takes 0.3 ms."""
-        (used, ignored, _), names = self._states_of, self.get_parameter(FROM.name).value or ()
-        self._states_of = self._loop.publisher_names(names)
-        if self._states_of[0] != used:
-            self.get_logger().info(f'joint states of {self._states_of[0] or "nobody"}')
-        if self._states_of[1] not in ('', ignored):
-            self.get_logger().warning(f'joint states of {self._states_of[1]} are ignored: used '
-                                      f'are those of {self._states_of[0] or "nobody"}')
+        """Log the publishers of joint states if they have changed."""
+        names = self.get_parameter(FROM.name).value or ()
+        self._states_of = self._loop.tell_publishers(self._states_of, names)
 
     def _every_second(self) -> None:
         if self._law is None:  # the executor may still call the timer after the clean-up
