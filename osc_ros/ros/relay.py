@@ -42,7 +42,7 @@ from osc_ros.ros.dds.serving import compile_serve
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.commands import CommandOutput
 from osc_ros.ros.messages.compilation_report import CompilationReport
-from osc_ros.ros.messages.publishers import gids, publishers
+from osc_ros.ros.messages.publishers import gids, log_states_of, publishers
 from osc_ros.ros.messages.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, values
@@ -229,7 +229,8 @@ class Relay(Node):  # type: ignore[misc]
                 self.get_logger().warning(
                     f"'{loop.topic}' has publishers, and none of them is reliable: commands of "
                     f'{gids(everybody)} do not arrive', throttle_duration_sec=10.0)
-            self._states_of = loop.tell_publishers(self._states_of, loop.publishers.wanted)
+            self._states_of = log_states_of(
+                self, self._states_of, loop.publisher_names(loop.publishers.wanted))
             level, text, pairs = loop.request(self._figures, everybody)
         self._diagnostics.publish(messages.diagnostic_message(
             level, f'{self.get_fully_qualified_name()[1:]}: relay', text,

@@ -44,7 +44,7 @@ from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages.commands import CommandOutput
 from osc_ros.ros.messages.compilation_report import CompilationReport
 from osc_ros.ros.messages.frames import Frames
-from osc_ros.ros.messages.publishers import Senders
+from osc_ros.ros.messages.publishers import log_states_of, Senders
 from osc_ros.ros.messages.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.controller_parameters import (
@@ -502,7 +502,7 @@ class Controller(ManagedNode):
     def _show_publishers(self) -> None:
         """Log the publishers of joint states if they have changed."""
         names = self.get_parameter(FROM.name).value or ()
-        self._states_of = self._loop.tell_publishers(self._states_of, names)
+        self._states_of = log_states_of(self, self._states_of, self._loop.publisher_names(names))
 
     def _every_second(self) -> None:
         if self._law is None:  # the executor may still call the timer after the clean-up

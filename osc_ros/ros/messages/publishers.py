@@ -29,6 +29,18 @@ def publishers(node: Node, topic: str) -> dict[str, str]:
             for one in node.get_publishers_info_by_topic(topic)}
 
 
+def log_states_of(node: Node, before: tuple[str, str, int], found: tuple[str, str, int]
+                  ) -> tuple[str, str, int]:
+    """Return `found`, see `Loop.publisher_names`; log those that are not as `before`."""
+    used, ignored = found[:2]
+    if used != before[0]:
+        node.get_logger().info(f'joint states of {used or "nobody"}')
+    if ignored not in ('', before[1]):
+        node.get_logger().warning(f'joint states of {ignored} are ignored: used are those of '
+                                  f'{used or "nobody"}')
+    return found
+
+
 class Senders:
     """Names of the nodes that publish on topics: for each key of the diagnostics, its topics."""
 
