@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from osc_ros import OperationalSpace
 from osc_ros.compile.cuda.twins import Twins
 from osc_ros.dynamics.chain.chain_batch import put_law
-from osc_ros.dynamics.chain.chain_layout import Joints, packed_robot, Parts, TIP_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.chain_bodies import Joints, packed_robot, Parts, TIP_WIDTH, WORK_WIDTH
 from osc_ros.errors import OscError
 from osc_ros.model.robot import Robot
 from race import difference

@@ -34,7 +34,7 @@ from osc_ros.client.inputs import (
 )
 from osc_ros.control.accepted import require_seconds, require_turn
 from osc_ros.control.setpoint.arrival import Stall
-from osc_ros.control.tasks.pose_error import pose_error
+from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import AXES, AXIS_NAMES, Stiffness
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
 from osc_ros.errors import ArmWarning, InputError

@@ -43,7 +43,7 @@ from osc_ros.control.limits.attached import require_moving
 from osc_ros.control.reasons import KEY, Reason, TITLES, UNEXPLAINED, watchdog_reason
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.posture import TURN
-from osc_ros.control.tasks.pose_error import pose_error
+from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ReachError
 from osc_ros.model.gripper_state import GripperState

@@ -17,7 +17,6 @@ from osc_ros.control.data import LAW_D, LAW_M, RUN
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
 from osc_ros.control.limits.clearance import KeepingClear
-from osc_ros.control.limits.limiter import count_fading, Limiter
 from osc_ros.control.limits.limits import payload_ratio
 from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.command_model import CommandModel
@@ -32,6 +31,7 @@ from osc_ros.control.settings import Settings
 from osc_ros.control.step.entries import entries
 from osc_ros.control.step.evaluate import put_axes
 from osc_ros.control.step.law_record import LAW, UNCOMPENSATED, UNOBSERVED
+from osc_ros.control.step.limit import count_fading, Limiter
 from osc_ros.control.step.reference import feedback_rates, put_at_rest
 from osc_ros.control.step.stages import use_method
 from osc_ros.control.step.step import setup_torque

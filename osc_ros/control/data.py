@@ -13,7 +13,7 @@ all that a checkpoint copies.
 from __future__ import annotations
 
 from osc_ros.compile.record_type import FLOATS, INTEGERS, Slot, Table
-from osc_ros.dynamics.priority.level_slots import LEVELS_D, LEVELS_M, LEVELS_ROOM
+from osc_ros.dynamics.priority.priority import LEVELS_D, LEVELS_M, LEVELS_ROOM
 
 CHANGES = 64  # length of the ring buffer of changes of the positions
 FAULTS = 3  # largest number of faults of one state

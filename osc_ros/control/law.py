@@ -31,7 +31,6 @@ from osc_ros.control.limits.holding import (
     require_holding,
     require_strength,
 )
-from osc_ros.control.limits.limiter import Limiter
 from osc_ros.control.limits.limits import LOWER, UPPER
 from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.command_model import CommandModel
@@ -61,6 +60,7 @@ from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.settings import Settings
 from osc_ros.control.step.evaluate import PAUSE, period_for_gains
 from osc_ros.control.step.law_record import CONTROLLER, INFINITE, REFUSED
+from osc_ros.control.step.limit import Limiter
 from osc_ros.control.step.places import Copies, load, Places
 from osc_ros.control.step.reference import put_at_rest
 from osc_ros.control.step.step import torque_for

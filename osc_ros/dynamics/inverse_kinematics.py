@@ -21,8 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.compile.compiled import inlined, kernel, part, released, view
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.algebra.kinematics import bodies_to, link_frame
-from osc_ros.dynamics.algebra.rotation import rotation_of, rotation_vector
-from osc_ros.dynamics.algebra.spatial import add, along, compose, cross, rotate, sub, transpose
+from osc_ros.dynamics.algebra.spatial import (
+    add,
+    along,
+    compose,
+    cross,
+    rotate,
+    rotation_of,
+    rotation_vector,
+    sub,
+    transpose,
+)
 from osc_ros.dynamics.algebra.task_inertia import solve_in_place
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot

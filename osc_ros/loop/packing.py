@@ -41,9 +41,9 @@ from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import KNOTS, Path, PoseGoal
 from osc_ros.control.settings import Observation, Settings
+from osc_ros.control.tasks.feedback import KINDS
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
-from osc_ros.control.tasks.kind_table import KINDS
 from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping

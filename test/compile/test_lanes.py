@@ -12,7 +12,7 @@ import pytest
 from osc_ros.compile.either import INLINED, lane_array, lane_count, lane_number, put, select
 from osc_ros.compile.lane_arrays import array_of_lanes, WIDTH, zeros
 from osc_ros.compile.lane_types import processor_width
-from osc_ros.dynamics.algebra.trigonometry import cosine_and_sine
+from osc_ros.dynamics.algebra.spatial import cosine_and_sine
 
 WIDTHS = (1, 2, 4, 8)
 widths = pytest.mark.parametrize('width', [

@@ -13,7 +13,6 @@ import pytest
 from attacked import robot_of
 from osc_ros import Driver, Friction, Law, LookAt, Settings, Task
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
-from osc_ros.control.limits.limiter import limit_rate
 from osc_ros.control.model_error.disturbance import (
     compensate,
     Disturbance,
@@ -25,9 +24,10 @@ from osc_ros.control.setpoint import motion
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, STOP, TwistGoal
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation
+from osc_ros.control.step.limit import limit_rate
 from osc_ros.control.step.places import Places
 from osc_ros.control.step.step import step
-from osc_ros.control.tasks import task_reference
+from osc_ros.control.tasks import feedback
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.task import ForceControl, Stiffness, TargetLimits
@@ -234,8 +234,8 @@ def test_same_records_of_tasks_give_the_same_wrench_and_impedance_to_the_last_bi
             if rng.random() < 0.5:
                 tip.set_measured_wrench(rng.normal(size=6), time)
             d.time = time
-            task_reference.put_references(m, d, setup.space.dynamics.Lambda_inv)
-            task_reference.put_wrenches(m, d, poses)
+            feedback.put_references(m, d, setup.space.dynamics.Lambda_inv)
+            feedback.put_wrenches(m, d, poses)
             for one in (d.level_u, d.level_spring, d.level_root, d.level_weight, d.level_rate):
                 one[:] = rng.normal(size=(2, 6))
             found.append(d.words.tobytes())

@@ -24,7 +24,7 @@ from osc_ros.compile.compiled import KERNELS, OPERATIONS, plain
 # `task_inertia`. With lower thresholds the torques near singularities of shipped arms are up to
 # 500 times too large; with higher ones more states are damped than the rounding requires.
 _OF_FLOAT32: dict[str, dict[str, float]] = {
-    'osc_ros.dynamics.algebra.trigonometry': {
+    'osc_ros.dynamics.algebra.spatial': {
         'LARGEST': 8192.0, '_PART_1': 1.5703125, '_PART_2': 4.837512969970703125e-4,
         '_PART_3': 7.54978995489188216e-8},
     'osc_ros.dynamics.algebra.task_inertia': {

@@ -38,7 +38,6 @@ from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.data import MOST_NEAR
 from osc_ros.control.limits.bodies import axis_of, put_motions, put_poses
 from osc_ros.control.limits.bounds import ceiling
-from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
@@ -52,6 +51,7 @@ from osc_ros.dynamics.algebra.spatial import (
     vector_at,
     ZERO,
 )
+from osc_ros.dynamics.algebra.vectors import smoothed
 
 # Softness of the bounds, see `nearest`: of two links, of a link and an obstacle, of a link and the
 # fence. If they contradict each other, the softer ones are violated first.

@@ -22,8 +22,8 @@ from osc_ros.control.limits.bounds import unexplained_weight
 from osc_ros.control.limits.complementarity import put_inverse
 from osc_ros.control.model_error.command_model import put_command
 from osc_ros.control.safety.causes import abandon, DISOBEYS, REPORT, SPEEDS_UP
-from osc_ros.control.safety.prediction import put_acting, put_inertia
 from osc_ros.control.safety.sample import OVERSPEED_ONCE
+from osc_ros.control.safety.stopping import put_acting, put_inertia
 from osc_ros.control.safety.supervision import REACTIONS
 from osc_ros.dynamics.algebra.spatial import all_finite
 from osc_ros.dynamics.algebra.vectors import any_beyond, assign

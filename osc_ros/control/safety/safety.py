@@ -19,13 +19,6 @@ from osc_ros.control.safety.causes import (
     update_causes,
 )
 from osc_ros.control.safety.estimate import put_velocity_errors, smooth_positions
-from osc_ros.control.safety.prediction import (
-    compare_directions,
-    forget_states_after,
-    predict,
-    record_answer,
-    record_torque,
-)
 from osc_ros.control.safety.response import add_resistance, BRISK, examine, watch_response
 from osc_ros.control.safety.sample import (
     check_sample,
@@ -42,12 +35,17 @@ from osc_ros.control.safety.sample import (
 from osc_ros.control.safety.stopping import (
     begin_source,
     BRAKE,
+    compare_directions,
+    forget_states_after,
     GRAVITY,
     HOLD,
     LAW,
     move_anchor,
     NONE,
+    predict,
     put_stop_torque,
+    record_answer,
+    record_torque,
     record_way,
     RESUMED,
     RETRACT,
@@ -62,9 +60,8 @@ from osc_ros.control.safety.velocity_check import (
     FITS,
     JUMPED,
 )
-from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.spatial import all_finite
-from osc_ros.dynamics.algebra.vectors import any_beyond, assign
+from osc_ros.dynamics.algebra.vectors import any_beyond, assign, smoothed
 
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
 # After a change of the clock, a joint farther from its prediction is that of another arm [rad, m].

@@ -36,9 +36,8 @@ from osc_ros.control.safety.fault_texts import (
     silence_text,
     velocity_text,
 )
-from osc_ros.control.safety.prediction import forget_directions
 from osc_ros.control.safety.safety import PATIENCE
-from osc_ros.control.safety.stopping import NONE, SOURCES
+from osc_ros.control.safety.stopping import forget_directions, NONE, SOURCES
 from osc_ros.control.safety.supervision import (
     CONTACT,
     DEADLINE,

@@ -17,13 +17,17 @@ from osc_ros.control.setpoint.motion import AT_THE_EDGE
 from osc_ros.control.setpoint.pieces import add_offset, Pieces, planned, put_state
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.task import Target, TargetLimits
-from osc_ros.dynamics.algebra.rotation import (
+from osc_ros.dynamics.algebra.spatial import (
     body_acceleration,
+    compose,
+    cross,
     rotation_of,
     rotation_vector,
     solved_rate,
+    sub,
+    transpose,
+    unrotate,
 )
-from osc_ros.dynamics.algebra.spatial import compose, cross, sub, transpose, unrotate
 
 Array = NDArray[np.float64]
 

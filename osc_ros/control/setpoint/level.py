@@ -20,9 +20,8 @@ from osc_ros.control.tasks.bandwidth import (
     largest_integral_rate,
     largest_natural_frequency,
 )
-from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.feedback import number_of, pose_error
 from osc_ros.control.tasks.impedance import Impedance, VariableImpedance
-from osc_ros.control.tasks.kind_table import number_of
 from osc_ros.control.tasks.task import Gains, Stiffness, Target, Task
 from osc_ros.errors import InputError
 

@@ -25,15 +25,16 @@ from osc_ros.control.setpoint.phase import (
     stand,
 )
 from osc_ros.control.setpoint.pieces import add_offset, put_displaced, put_state
-from osc_ros.control.tasks.kind_table import guided_by_link
-from osc_ros.control.tasks.task_axes import axes_of
-from osc_ros.dynamics.algebra.rotation import exponential, rotation_of, rotation_vector
+from osc_ros.control.tasks.feedback import axes_of, guided_by_link
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
     at_most,
     compose,
     dot,
+    exponential,
+    rotation_of,
+    rotation_vector,
     sub,
     transpose,
     unrotate,

@@ -15,13 +15,16 @@ import ruckig
 from scipy.interpolate import CubicSpline
 
 from osc_ros.compile.compiled import inlined, kernel, released
-from osc_ros.dynamics.algebra.rotation import (
+from osc_ros.dynamics.algebra.spatial import (
+    add,
     body_acceleration,
     body_rate,
+    compose,
+    cross,
     exponential,
+    rotate,
     rotation_of,
 )
-from osc_ros.dynamics.algebra.spatial import add, compose, cross, rotate
 from osc_ros.dynamics.algebra.vectors import interval_of
 from osc_ros.errors import InputError
 

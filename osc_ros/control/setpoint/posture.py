@@ -26,8 +26,7 @@ from osc_ros.control.setpoint.phase import (
     stand,
 )
 from osc_ros.control.setpoint.pieces import Pieces, put_state
-from osc_ros.dynamics.algebra.fade import smoothed
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.vectors import assign, smoothed
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.setting import Group, setting

@@ -24,13 +24,15 @@ from osc_ros.control.setpoint.pieces import (
     spline_rates,
 )
 from osc_ros.control.tasks.task import Target
-from osc_ros.dynamics.algebra.rotation import (
+from osc_ros.dynamics.algebra.spatial import (
     body_acceleration,
+    compose,
     rotation_of,
     rotation_vector,
     solved_rate,
+    transpose,
+    unrotate,
 )
-from osc_ros.dynamics.algebra.spatial import compose, transpose, unrotate
 from osc_ros.dynamics.algebra.vectors import interval_of
 from osc_ros.errors import InputError
 from osc_ros.model.validation import why_not_rigid

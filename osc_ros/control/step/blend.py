@@ -15,9 +15,8 @@ the bound.
 from __future__ import annotations
 
 from osc_ros.compile.compiled import inlined, kernel, stage
-from osc_ros.control.limits.limiter import count_fading
-from osc_ros.dynamics.algebra.fade import LONGEST_TICK, smoothed
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.control.step.limit import count_fading
+from osc_ros.dynamics.algebra.vectors import assign, LONGEST_TICK, smoothed
 
 
 @kernel

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Evaluate: period, targets, set-points and gravity at a state, before the torques of a law."""
+"""Evaluate and approach: period, targets, set-points and gravity at a state; references follow."""
 
 from __future__ import annotations
 
@@ -10,12 +10,26 @@ import numpy as np
 from osc_ros.compile.addresses import integers_at, numbers_at
 from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.setpoint.motion import put_targets
-from osc_ros.control.setpoint.posture import advance_posture
+from osc_ros.control.setpoint.posture import advance_posture, posture_acceleration, put_springs
 from osc_ros.control.step import blend
 from osc_ros.control.step.law_record import TURNING
 from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, DELAY, PERIOD_CHANGE, PERIOD_SHARE
+from osc_ros.control.tasks.feedback import put_references
+from osc_ros.control.tasks.free import put_damping
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
 from osc_ros.dynamics.algebra.vectors import assign
+
+
+@stage
+def approach(m, d, posture, Lambda_inv):
+    """Advance task references; write acceleration of the posture and torques of joint springs."""
+    # This runs before the dynamics of the tick, so Λ⁻¹ (6 m, 6 m) is that of the last tick.
+    put_references(m, d, Lambda_inv)
+    if m.is_guided:
+        put_damping(m, d)
+    posture_acceleration(m, d, posture, d.qd, d.qdd_posture)
+    put_springs(d, posture)
+
 
 # Longest interval that counts as a tick [s]. After a longer one, a change of gravity is completed.
 PAUSE = 0.1

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from osc_ros.compile.compiled import stage, view, viewing
-from osc_ros.control.tasks.feedback import Links, put_task_forces
+from osc_ros.control.tasks.feedback import Links, put_task_forces, put_wrenches
 from osc_ros.control.tasks.free import guide
-from osc_ros.control.tasks.task_reference import put_wrenches
 
 
 @viewing

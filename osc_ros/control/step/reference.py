@@ -22,8 +22,7 @@ from osc_ros.compile.compiled import inlined
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.posture import posture_acceleration
 from osc_ros.control.tasks.task import Gains
-from osc_ros.dynamics.priority.level_map import subtract_velocity
-from osc_ros.dynamics.priority.priority import forces_for, velocity_wanted
+from osc_ros.dynamics.priority.priority import forces_for, subtract_velocity, velocity_wanted
 
 PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
 # Time constant with which `longest_tick` becomes shorter after a long interval between two ticks:

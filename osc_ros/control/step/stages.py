@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from osc_ros.compile.addresses import c_at, entry_of, numbers_at
 from osc_ros.compile.compiled import ahead, kernel, view
 from osc_ros.control.step.law_record import LAW
-from osc_ros.dynamics.chain import chain_bodies, chain_layout, passes
+from osc_ros.dynamics.chain import chain_bodies, passes
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE
 from osc_ros.dynamics.trees import tree
@@ -49,7 +49,7 @@ def chain_stage(law, stage, one, two, three):
     elif stage == INVERSE_MASS:
         passes.inverse_mass_matrix(chain, view(two, 0, (len(one), len(one))))
     else:
-        links, ends, work, factor, _ = chain_layout.parts_of(chain)
+        links, ends, work, factor, _ = chain_bodies.parts_of(chain)
         chain_bodies.put_motion_torques(links, ends, one, two, work, factor, three)
     return DONE
 

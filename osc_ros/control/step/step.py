@@ -21,11 +21,10 @@ from osc_ros.control.model_error.contact import NOT_TOUCHED
 from osc_ros.control.safety.causes import replaces_law
 from osc_ros.control.safety.safety import answer, ends, update
 from osc_ros.control.setpoint.motion import look
-from osc_ros.control.step.approach import approach
 from osc_ros.control.step.blend import blend, own_torque, take_state
 from osc_ros.control.step.check import check, estimate, is_repeated
 from osc_ros.control.step.compensate import compensate_errors, compensate_friction, follow
-from osc_ros.control.step.evaluate import evaluate
+from osc_ros.control.step.evaluate import approach, evaluate
 from osc_ros.control.step.forces import links_of, put_forces_of_tasks
 from osc_ros.control.step.law_record import INFINITE, REFUSED, stage_at, torque_at
 from osc_ros.control.step.limit import limit_rates, limit_torque

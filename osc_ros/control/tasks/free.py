@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.tasks.bandwidth import largest_damping_rate, largest_natural_frequency
+from osc_ros.control.tasks.feedback import axes_of
 from osc_ros.control.tasks.task import Gains, Task
-from osc_ros.control.tasks.task_axes import axes_of
 from osc_ros.model.robot import Robot
 from osc_ros.setting import Group, Numbers, setting
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined
 from osc_ros.control.tasks.kind import Kind
-from osc_ros.dynamics.algebra.rotation import rotation_of
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
@@ -21,6 +20,7 @@ from osc_ros.dynamics.algebra.spatial import (
     compose,
     cross,
     dot,
+    rotation_of,
     sub,
     unrotate,
     vector_at,
@@ -162,7 +162,7 @@ def _frame(m, d, i):
 
 @inlined
 def point_on_axis(m, d, i, target):
-    """Return `kind_table.guided_by_link` for a point on the axis, as far as the target is."""
+    """Return `feedback.guided_by_link` for a point on the axis, as far as the target is."""
     pose, R = d.task_pose[i], _frame(m, d, i)
     x = (pose[0, 3], pose[1, 3], pose[2, 3])
     way = sub((target[0, 3], target[1, 3], target[2, 3]), x)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.tasks.bandwidth import largest_integral_rate
+from osc_ros.control.tasks.feedback import Pose
 from osc_ros.control.tasks.kind import Kind
-from osc_ros.control.tasks.pose_error import Pose
 from osc_ros.errors import InputError, require_type
 from osc_ros.setting import Group, Numbers, setting
 

@@ -15,6 +15,15 @@ The compiler keeps numbers of tuples in registers: no arrays, no allocation, no 
     coupling  (T, U, V, W) is [[T, U], [V, W]], four 3 × 3 matrices
 
 A placement (R, p) is the pose of a body's frame in its parent's: x_parent = R x_body + p.
+
+Rotation vectors: logarithm, exponential and derivatives on SO(3).
+
+Sine and cosine of numbers and of SIMD lanes by polynomials, within 1 ulp.
+
+The result in a lane equals the result for a single number. The method and the polynomials are
+those of fdlibm (Sun Microsystems, 1993: `__kernel_sin`, `__kernel_cos`, `__ieee754_rem_pio2`): π/2
+is the sum of three parts. The first two have 33 bits, so that their first 2²⁰ multiples are exact.
+Angles above 10⁶ rad, and infinite ones, go to the scalar functions of the system.
 """
 
 from __future__ import annotations
@@ -25,7 +34,155 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined
+from osc_ros.compile.either import any_lane, lane_count, lane_number, select, with_number
 from osc_ros.compile.either import put as put
+
+LARGEST = 1e6  # rad
+_QUARTERS = 2.0 / np.pi
+_PART_1, _PART_2 = 1.57079632673412561417e+00, 6.07710050630396597660e-11
+_PART_3 = 2.02226624879595063154e-21
+_S1, _S2 = -1.66666666666666324348e-01, 8.33333333332248946124e-03
+_S3, _S4 = -1.98412698298579493134e-04, 2.75573137070700676789e-06
+_S5, _S6 = -2.50507602534068634195e-08, 1.58969099521155010221e-10
+_C1, _C2 = 4.16666666666666019037e-02, -1.38888888888741095749e-03
+_C3, _C4 = 2.48015872894767294178e-05, -2.75573143513906633035e-07
+_C5, _C6 = 2.08757232129817482790e-09, -1.13596475577881948265e-11
+
+
+@inlined
+def _quarters_and_rest(x):
+    """Return n modulo 4, and x - n π/2 as the sum of two numbers, for the nearest integer n."""
+    n = np.rint(x * _QUARTERS)
+    first = x - n * _PART_1
+    rest = first - n * _PART_2
+    small = ((first - rest) - n * _PART_2) - n * _PART_3
+    angle = rest + small
+    return n - 4.0 * np.floor(0.25 * n), angle, (rest - angle) + small
+
+
+@inlined
+def _sine(x, y):
+    """sin(x + y) for |x| ≤ π/4, where y is below the last digit of x."""
+    z = x * x
+    w = z * z
+    r = _S2 + z * (_S3 + z * _S4) + z * w * (_S5 + z * _S6)
+    v = z * x
+    return x - ((z * (0.5 * y - v * r) - y) - v * _S1)
+
+
+@inlined
+def _cosine(x, y):
+    """cos(x + y) for |x| ≤ π/4, where y is below the last digit of x."""
+    z = x * x
+    w = z * z
+    r = z * (_C1 + z * (_C2 + z * _C3)) + w * w * (_C4 + z * (_C5 + z * _C6))
+    half = 0.5 * z
+    one = 1.0 - half
+    return one + (((1.0 - one) - half) + (z * r - x * y))
+
+
+@inlined
+def cosine_and_sine(x):
+    """Return cos x and sin x, for x [rad] in a number or in lanes."""
+    n, angle, rest = _quarters_and_rest(x)
+    c, s = _cosine(angle, rest), _sine(angle, rest)
+    odd = (n == 1.0) | (n == 3.0)
+    c, s = select(odd, s, c), select(odd, c, s)
+    c, s = select((n == 1.0) | (n == 2.0), -c, c), select(n >= 2.0, -s, s)
+    if any_lane(~(np.abs(x) <= LARGEST)):
+        for lane in range(lane_count(x)):
+            number = lane_number(x, lane)
+            if not np.abs(number) <= LARGEST:
+                c = with_number(c, lane, np.cos(number))
+                s = with_number(s, lane, np.sin(number))
+    return c, s
+
+
+@inlined
+def rotation_of(T):
+    """Rotation of a pose T (4, 4), as nine numbers by rows."""
+    return (T[0, 0], T[0, 1], T[0, 2], T[1, 0], T[1, 1], T[1, 2], T[2, 0], T[2, 1], T[2, 2])
+
+
+@inlined
+def rotation_vector(R):
+    """log R: axis times angle [rad] of a rotation (nine numbers by rows), the angle in [0, π]."""
+    # From the quaternion with w ≥ 0, its largest component first (Shepperd): no cancellation at 0
+    # and at π. At exactly π the axis has two possible signs; its largest entry is positive.
+    trace = R[0] + R[4] + R[8]
+    if trace > R[0] and trace > R[4] and trace > R[8]:
+        w, x, y, z = 1.0 + trace, R[7] - R[5], R[2] - R[6], R[3] - R[1]
+    elif R[0] >= R[4] and R[0] >= R[8]:
+        w, x, y, z = R[7] - R[5], 1.0 + 2.0 * R[0] - trace, R[1] + R[3], R[2] + R[6]
+    elif R[4] >= R[8]:
+        w, x, y, z = R[2] - R[6], R[1] + R[3], 1.0 + 2.0 * R[4] - trace, R[5] + R[7]
+    else:
+        w, x, y, z = R[3] - R[1], R[2] + R[6], R[5] + R[7], 1.0 + 2.0 * R[8] - trace
+    if w < 0.0:
+        w, x, y, z = -w, -x, -y, -z
+    sine = np.sqrt(x * x + y * y + z * z)
+    scale = 2.0 * np.arctan2(sine, w) / sine if sine > 0.0 else 0.0
+    return (scale * x, scale * y, scale * z)
+
+
+@inlined
+def _coefficients(angle2):
+    """sin(a)/a, (1 - cos a)/a², (a - sin a)/a³ at a² = angle2, by series near 0."""
+    if angle2 < 1e-4:
+        return (1.0 - angle2 / 6.0 * (1.0 - angle2 / 20.0 * (1.0 - angle2 / 42.0)),
+                0.5 - angle2 / 24.0 * (1.0 - angle2 / 30.0 * (1.0 - angle2 / 56.0)),
+                1.0 / 6.0 - angle2 / 120.0 * (1.0 - angle2 / 42.0 * (1.0 - angle2 / 72.0)))
+    angle = np.sqrt(angle2)
+    s, half = np.sin(angle), np.sin(0.5 * angle)
+    return s / angle, 2.0 * half * half / angle2, (angle - s) / (angle2 * angle)
+
+
+@inlined
+def exponential(phi):
+    """exp(φ×): the rotation (nine numbers by rows) of a rotation vector φ [rad]."""
+    x, y, z = phi
+    a, b, _ = _coefficients(dot(phi, phi))
+    return (1.0 - b * (y * y + z * z), b * x * y - a * z, b * x * z + a * y,
+            b * x * y + a * z, 1.0 - b * (x * x + z * z), b * y * z - a * x,
+            b * x * z - a * y, b * y * z + a * x, 1.0 - b * (x * x + y * y))
+
+
+@inlined
+def body_rate(phi, dphi):
+    """Angular velocity of R = exp(φ×) in axes of R: the right Jacobian of φ, times φ̇."""
+    _, b, c = _coefficients(dot(phi, phi))
+    once = cross(phi, dphi)
+    return along(-b, once, along(c, cross(phi, once), dphi))
+
+
+@inlined
+def body_acceleration(phi, dphi, ddphi):
+    """Angular acceleration of R = exp(φ×) in axes of R: the time derivative of `body_rate`."""
+    angle2 = dot(phi, phi)
+    a, b, c = _coefficients(angle2)
+    radial = dot(phi, dphi)
+    if angle2 < 1e-4:
+        db, dc = -radial / 12.0 * (1.0 - angle2 / 15.0), -radial / 60.0 * (1.0 - angle2 / 21.0)
+    else:
+        db = (a - 2.0 * b) * radial / angle2
+        dc = (b - 3.0 * c) * radial / angle2
+    once = cross(phi, dphi)
+    twice = cross(phi, once)
+    # d/dt of -b φ×φ̇ + c φ×(φ×φ̇) with φ̈ left out; φ̇×φ̇ = 0
+    own = along(-db, once, along(dc, twice, along(c, cross(dphi, once), ZERO)))
+    return add(body_rate(phi, ddphi), own)
+
+
+@inlined
+def solved_rate(phi, w):
+    """Rate φ̇ at which R = exp(φ×) has the angular velocity w (axes of R), by Cramer's rule."""
+    x = body_rate(phi, (1.0, 0.0, 0.0))
+    y = body_rate(phi, (0.0, 1.0, 0.0))
+    z = body_rate(phi, (0.0, 0.0, 1.0))
+    yz, zx, xy = cross(y, z), cross(z, x), cross(x, y)
+    scale = 1.0 / dot(x, yz)
+    return (scale * dot(yz, w), scale * dot(zx, w), scale * dot(xy, w))
+
 
 Vector: TypeAlias = tuple[float, float, float]
 Matrix: TypeAlias = tuple[float, float, float, float, float, float, float, float, float]

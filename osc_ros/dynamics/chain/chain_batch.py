@@ -27,8 +27,7 @@ from osc_ros.dynamics.algebra.payload_lanes import (
 )
 from osc_ros.dynamics.algebra.spatial import matrix_at, vector_at
 from osc_ros.dynamics.algebra.task_inertia import put_pseudo_inverse
-from osc_ros.dynamics.chain.chain_bodies import put_jacobian
-from osc_ros.dynamics.chain.chain_layout import (
+from osc_ros.dynamics.chain.chain_bodies import (
     A0,
     ENDS_WIDTH,
     FORCE,
@@ -38,6 +37,7 @@ from osc_ros.dynamics.chain.chain_layout import (
     MASS,
     Parts,
     POSE,
+    put_jacobian,
     SCRATCH,
     TIP_WIDTH,
     TWIST,

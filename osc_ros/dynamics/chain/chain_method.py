@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.algebra.arrays import kernel_array
-from osc_ros.dynamics.chain.chain_layout import A0, chain_of, FORCE, POSE, TWIST
+from osc_ros.dynamics.chain.chain_bodies import A0, chain_of, FORCE, POSE, TWIST
 from osc_ros.dynamics.chain.passes import (
     acceleration_response,
     compile_kernels,

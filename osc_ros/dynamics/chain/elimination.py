@@ -33,8 +33,7 @@ from osc_ros.dynamics.algebra.spatial import (
     transpose,
     ZERO,
 )
-from osc_ros.dynamics.chain.chain_bodies import inverse_inertia, is_prismatic
-from osc_ros.dynamics.chain.chain_layout import ROTOR
+from osc_ros.dynamics.chain.chain_bodies import inverse_inertia, is_prismatic, ROTOR
 
 
 @inlined

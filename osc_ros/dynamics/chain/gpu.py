@@ -28,14 +28,14 @@ from osc_ros.compile.cuda.device_kernels import (
 from osc_ros.dynamics.algebra.lane_rows import is_zero, load_rows, mark_rows, store_rows
 from osc_ros.dynamics.algebra.task_inertia import put_pseudo_inverse
 from osc_ros.dynamics.chain.chain_batch import put_ends, put_law, put_terms
-from osc_ros.dynamics.chain.chain_bodies import put_jacobian
-from osc_ros.dynamics.chain.chain_layout import (
+from osc_ros.dynamics.chain.chain_bodies import (
     A0,
     ENDS_WIDTH,
     FORCE,
     Joints,
     Parts,
     POSE,
+    put_jacobian,
     SCRATCH,
     TIP_WIDTH,
     TWIST,

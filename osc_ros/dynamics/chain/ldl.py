@@ -53,19 +53,17 @@ from osc_ros.dynamics.chain import passes
 from osc_ros.dynamics.chain.chain_bodies import (
     along_axis,
     body_motion,
-    inverse_inertia,
-    placement,
-    put_placement,
-    put_tip,
-    value_at,
-)
-from osc_ros.dynamics.chain.chain_layout import (
     empty_chain,
     FORCE,
+    inverse_inertia,
     Joints,
     parts_of,
+    placement,
     PRISMATIC,
+    put_placement,
+    put_tip,
     ROTOR,
+    value_at,
 )
 from osc_ros.dynamics.chain.chain_method import ChainMethod
 from osc_ros.dynamics.chain.elimination import (

@@ -41,30 +41,28 @@ from osc_ros.dynamics.algebra.spatial import (
 )
 from osc_ros.dynamics.algebra.task_inertia import replace_singular, solve_in_place
 from osc_ros.dynamics.chain.chain_bodies import (
+    A0,
     along_axis,
     axis_part,
     body_motion,
+    empty_chain,
+    factors_at,
+    FORCE,
     force_on_last_body,
+    HOLD,
     inverse_inertia,
     inward_sweep,
+    Joints,
+    parts_of,
     placement,
     put_jacobian,
     put_motion_torques,
     put_placement,
     put_tip,
-    value_at,
-)
-from osc_ros.dynamics.chain.chain_layout import (
-    A0,
-    empty_chain,
-    factors_at,
-    FORCE,
-    HOLD,
-    Joints,
-    parts_of,
     RESIDUAL,
     ROTOR,
     SCRATCH,
+    value_at,
 )
 from osc_ros.dynamics.chain.elimination import (
     across_axis,
@@ -217,7 +215,7 @@ def put_response(at, tau, F, qdd):
 
 @kernel
 def outward(chain, q, qd, tau, qdd):
-    """Write Λ⁻¹, a⁰, pose and twist of the tip to the flat array `chain` (`chain_layout`)."""
+    """Write Λ⁻¹, a⁰, pose and twist of the tip to the flat array `chain` (`chain_bodies`)."""
     # tau: τ⁰ (n,) [N·m] or None. qdd: posture acceleration (n,) [rad/s²] or None; with it τ⁰ is
     # its inverse dynamics plus tau. Returns DONE, WRONG_SHAPE (nothing written) or NOT_FINITE.
     at = parts_of(chain)

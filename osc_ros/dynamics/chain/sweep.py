@@ -28,7 +28,7 @@ class Sweep(ChainMethod):
 
     @property
     def arrays(self) -> tuple[Array]:
-        """First argument of the kernels of `passes`: the flat array of `chain_layout`."""
+        """First argument of the kernels of `passes`: the flat array of `chain_bodies`."""
         return (self._chain,)
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,

@@ -30,8 +30,8 @@ from osc_ros.dynamics.algebra.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.chain.chain_bodies import inward_sweep
-from osc_ros.dynamics.chain.chain_layout import (
+from osc_ros.dynamics.chain.chain_bodies import (
+    inward_sweep,
     Joints,
     LINK_WIDTH,
     part_of,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.lane_arrays import WIDTH
-from osc_ros.dynamics.chain.chain_layout import WORK_WIDTH
+from osc_ros.dynamics.chain.chain_bodies import WORK_WIDTH
 from osc_ros.dynamics.segments.lane_segments import lane_memory, Split
 from osc_ros.dynamics.segments.roles import (
     compile_kernels,

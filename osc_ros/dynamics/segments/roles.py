@@ -28,12 +28,13 @@ from osc_ros.dynamics.algebra.spatial import (
     spatial_at,
     vector_at,
 )
-from osc_ros.dynamics.chain.chain_bodies import inward_sweep, put_tip
-from osc_ros.dynamics.chain.chain_layout import (
+from osc_ros.dynamics.chain.chain_bodies import (
     ENDS_WIDTH,
     FORCE,
+    inward_sweep,
     Joints,
     LINK_WIDTH,
+    put_tip,
     TIP_WIDTH,
     WORK_WIDTH,
 )

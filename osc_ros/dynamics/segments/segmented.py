@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.chain_layout import FORCE
+from osc_ros.dynamics.chain.chain_bodies import FORCE
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.method import WRONG_SHAPE
 from osc_ros.dynamics.segments import roles

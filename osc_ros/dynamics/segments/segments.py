@@ -59,16 +59,14 @@ from osc_ros.dynamics.chain.chain_bodies import (
     along_axis,
     body_motion,
     inverse_inertia,
-    placement,
-    put_placement,
-    value_at,
-)
-from osc_ros.dynamics.chain.chain_layout import (
     part_of_joints,
+    placement,
     POSITION,
     PRISMATIC,
+    put_placement,
     ROTATION,
     ROTOR,
+    value_at,
 )
 from osc_ros.dynamics.chain.elimination import (
     across_axis,

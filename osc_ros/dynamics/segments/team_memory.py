@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.chain_layout import ENDS_WIDTH, LINK_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.chain_bodies import ENDS_WIDTH, LINK_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.segments.signals import LINE, words
 from osc_ros.dynamics.segments.slots import SLOT_WIDTH
 

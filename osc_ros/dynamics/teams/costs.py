@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.chain_layout import packed_robot, TIP_WIDTH
+from osc_ros.dynamics.chain.chain_bodies import packed_robot, TIP_WIDTH
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.segments import roles, signals
 from osc_ros.dynamics.segments.members import VARIANTS

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.algebra.arrays import finite_array
-from osc_ros.dynamics.chain.chain_layout import (
+from osc_ros.dynamics.chain.chain_bodies import (
     A0,
     FORCE,
     packed_robot,

@@ -32,7 +32,7 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.chain_layout import FORCE
+from osc_ros.dynamics.chain.chain_bodies import FORCE
 from osc_ros.dynamics.chain.passes import outward
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE

@@ -11,7 +11,7 @@ import os
 import numpy as np
 
 from osc_ros.compile.lane_arrays import WIDTH
-from osc_ros.dynamics.chain.chain_layout import packed_robot
+from osc_ros.dynamics.chain.chain_bodies import packed_robot
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.plan import Plan, Workers
 from osc_ros.dynamics.segments.lane_segments import lane_split, Split

@@ -20,6 +20,7 @@ from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
     compose,
+    cosine_and_sine,
     cross,
     force_cross,
     force_to_parent,
@@ -37,7 +38,6 @@ from osc_ros.dynamics.algebra.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.algebra.trigonometry import cosine_and_sine
 from osc_ros.dynamics.trees.tree_layout import (
     ACCELERATION,
     FIRST_MOMENT,

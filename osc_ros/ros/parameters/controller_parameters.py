@@ -38,8 +38,8 @@ from osc_ros.control.setpoint.chunks import ChunkBlending
 from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.setpoint.streams import Following
 from osc_ros.control.settings import Observation, Settings
+from osc_ros.control.tasks.feedback import KINDS
 from osc_ros.control.tasks.free import FreeDrive
-from osc_ros.control.tasks.kind_table import KINDS
 from osc_ros.control.tasks.task import (
     AXES,
     ForceControl,

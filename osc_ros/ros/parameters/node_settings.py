@@ -23,9 +23,9 @@ from osc_ros.control.safety.supervision import Supervision, Watchdog
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.settings import Observation, Settings
+from osc_ros.control.tasks.feedback import KINDS
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.kind import Kind
-from osc_ros.control.tasks.kind_table import KINDS
 from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.errors import InputError

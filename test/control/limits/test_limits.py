@@ -12,8 +12,8 @@ from osc_ros.control.data import LAW_D, LAW_M
 from osc_ros.control.limits import limits
 from osc_ros.control.limits.bounds import exceeds
 from osc_ros.control.limits.complementarity import nearest_within
-from osc_ros.control.limits.limiter import limit
 from osc_ros.control.limits.nearest import YIELDING
+from osc_ros.control.step.limit import limit
 import tolerances
 from variants import first_quick
 

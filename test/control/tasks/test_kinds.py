@@ -15,9 +15,8 @@ from osc_ros.control.law import Law
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, TwistGoal
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
-from osc_ros.control.tasks.kind_table import KINDS
+from osc_ros.control.tasks.feedback import KINDS, Pose
 from osc_ros.control.tasks.look_at import BEHIND, LookAt, OFF, ON
-from osc_ros.control.tasks.pose_error import Pose
 from osc_ros.control.tasks.task import (
     Gains,
     NO_ROTATION,

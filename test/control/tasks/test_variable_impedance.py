@@ -15,13 +15,13 @@ from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
 from osc_ros.control.data import LAW_D, LAW_M
 from osc_ros.control.tasks import impedance
+from osc_ros.control.tasks.feedback import put_references
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import (
     Impedance,
     VariableImpedance,
 )
 from osc_ros.control.tasks.task import Stiffness, Task
-from osc_ros.control.tasks.task_reference import put_references
 from osc_ros.sim import Plant
 
 SOFT = [10.0] * 3 + [500.0] * 3

@@ -21,7 +21,7 @@ from osc_ros import OperationalSpace, Robot
 from osc_ros.compile import either
 from osc_ros.compile.cuda.twins import Twins
 from osc_ros.dynamics.chain.chain_batch import put_law
-from osc_ros.dynamics.chain.chain_layout import Joints, packed_robot, Parts, TIP_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.chain_bodies import Joints, packed_robot, Parts, TIP_WIDTH, WORK_WIDTH
 from osc_ros.errors import OscError
 from tolerances import LANES_AGREEMENT, SINGLE_PRECISION
 

@@ -11,8 +11,7 @@ from attacked import robot_of
 from osc_ros import Law
 from osc_ros.compile.compiled import on_demand
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
-from osc_ros.dynamics.priority.level_slots import LEVELS_D
-from osc_ros.dynamics.priority.priority import Priorities
+from osc_ros.dynamics.priority.priority import LEVELS_D, Priorities
 import tolerances
 
 DAMPING = SingularityDamping(0.3, 0.001, 0.003)

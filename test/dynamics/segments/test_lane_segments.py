@@ -15,7 +15,7 @@ from common import PATIENCE
 from judge import random_urdf
 from osc_ros import OperationalSpace, Robot
 from osc_ros.compile.lane_arrays import WIDTH
-from osc_ros.dynamics.chain.chain_layout import packed_robot
+from osc_ros.dynamics.chain.chain_bodies import packed_robot
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.contract.plan import Workers

@@ -17,7 +17,7 @@ import pytest
 
 from common import import_path, PATIENCE
 from osc_ros import OperationalSpace
-from osc_ros.dynamics.chain.chain_layout import FORCE, packed_robot, TIP_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.chain_bodies import FORCE, packed_robot, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.method import DONE
 from osc_ros.dynamics.contract.plan import Workers
