@@ -60,7 +60,8 @@ def floats(values: ArrayLike) -> Array:
     """Return a copy as an array of numbers; an empty one if they are not numbers."""
     try:
         given = np.asarray(values)
-        return np.array([] if given.dtype.kind in NO_NUMBERS else given, dtype=np.float64)
+        return np.array([] if given.dtype.kind in NO_NUMBERS else given, dtype=np.float64,
+                        order='C')
     except (TypeError, ValueError, OverflowError):
         return np.empty(0)
 

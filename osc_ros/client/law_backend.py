@@ -265,10 +265,9 @@ class LawBackend(ABC):
         law = self._law  # refuses before anything has changed
         law.require_joint_goal(goal, speed, np.clip(self.state().q, *law.robot.position_limits.T))
         self._lead(JointDrive())
+        wait = 0.0 if duration is None else self._request(requests.status).waits
         found = self._command(requests.move_joints, goal, duration, speed)
-        # if the settings wait, `found` includes the time until the motion begins
-        if duration is not None and not self._request(requests.status).waits:
-            warn(joint_duration_text(duration, found, self.speed_override))
+        warn(joint_duration_text(duration, found - wait, self.speed_override))
 
     def follow_joints(self, times: Array, positions: Array) -> None:
         """Move the joints through positions (m, n) at times (m,) from now on [s]."""
@@ -326,7 +325,8 @@ class LawBackend(ABC):
     def use_gains(self, spring: Stiffness | None) -> None:
         """Give the tip the stiffness of `spring`, or, with None, its original gains again."""
         self._require_led()
-        if spring is not None and (inertia := self._request(requests.inertia)) is not None:
+        if spring is not None:
+            inertia = self._request(requests.inertia)
             axes = LinkAxes(self.robot, self._first.frame).at(self._loop.q)[:3, :3] if (
                 self._first.frame) else np.eye(3)
             spring, text = bounded_stiffness(spring, np.linalg.inv(inertia), axes,

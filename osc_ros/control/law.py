@@ -279,6 +279,11 @@ class Law:
         return self._waiting is not None
 
     @property
+    def wait(self) -> float:
+        """Time until the last change comes into force [s]; 0 if it does not wait."""
+        return self._blending.left if self.waits else 0.0
+
+    @property
     def is_blending(self) -> bool:
         """Whether a change of settings is in progress."""
         return self._blending.replaced is not None
@@ -1640,18 +1645,18 @@ class Law:
 
     def inertia(self) -> Array:
         """
-        Λ (6, 6) of the first task's link at the last tick, base axes [kg m², kg m, kg].
+        Λ (6, 6) of the first task's link at the last state, base axes [kg m², kg m, kg].
 
         Raises
         ------
         InputError
-            No tick since `hold`.
+            The position of the arm is unknown (no `hold`, no tick).
 
         """
-        q, qd, _ = self.last_tick()
+        self._require_placed()
         own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
         self._setup.dynamics_beside()
-        found = self._setup.beside.outward(q, qd, posture_acceleration=self._rest)
+        found = self._setup.beside.outward(self._here, self._rest, posture_acceleration=self._rest)
         return task_inertia(found.Lambda_inv[own, own].copy())
 
     def predicted_and_measured(self) -> tuple[Array, Array]:

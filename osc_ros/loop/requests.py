@@ -65,7 +65,7 @@ class Status:
     disturbance_use: float  # largest compensation of unmodelled torques, likewise
     impedance: str  # of the first task: 'parameters', or `VariableImpedance.source`
     tank: float  # energy in the tank of a commanded impedance; NaN without a command [J]
-    waits: bool  # whether the last change of settings waits, see `Law.waits`
+    waits: float  # time until the last change of settings begins, see `Law.waits` [s]
 
 
 class Progress(NamedTuple):
@@ -359,7 +359,7 @@ def joint_progress(engine: Engine) -> JointProgress | None:
 
 
 def inertia(engine: Engine) -> Array | None:
-    """Return `Law.inertia` (6, 6) of the first task; None between a hold and the next tick."""
+    """Return `Law.inertia` (6, 6) of the first task; None before the first state."""
     try:
         return engine.law.inertia()
     except InputError:
@@ -367,8 +367,8 @@ def inertia(engine: Engine) -> Array | None:
 
 
 def period(engine: Engine) -> float:
-    """Return the measured period of the states [s]; 0 before it is known."""
-    return float(engine.law.period)
+    """Return the measured period of the states [s]; the expected one before it is known."""
+    return float(engine.law.period) or engine.counts.period
 
 
 def terms(engine: Engine) -> dict[str, Array]:
@@ -414,7 +414,7 @@ def status(engine: Engine) -> Status:
         friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
         disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
         impedance='parameters' if commanded is None else commanded.source,
-        tank=math.nan if commanded is None else commanded.tank, waits=law.waits)
+        tank=math.nan if commanded is None else commanded.tank, waits=law.wait)
 
 
 def _require_active(engine: Engine) -> None:

@@ -24,6 +24,7 @@ from common import CHECKOUT, naming, PATIENCE
 import osc_ros
 from osc_ros import Robot
 from osc_ros.client.robots import SHIPPED
+from osc_ros.compile.compiled import KERNELS
 from osc_ros.control.reasons import TITLES
 from osc_ros.control.safety.supervision import STALE_STATE, STALE_TARGET, Watchdog
 from osc_ros.control.setpoint.trajectory import PoseGoal
@@ -319,6 +320,26 @@ def test_numbers_of_numpy_are_numbers(in_process, number):
     arm.payload(number(0))
 
 
+@pytest.mark.parametrize('command', [
+    lambda arm, pose, q, order: arm.move_to(order(pose)),
+    lambda arm, pose, q, order: arm.follow(order(np.array([pose] * 3)), 0.1),
+    lambda arm, pose, q, order: arm.follow_joints(order(np.array([q, q])), [0.5, 1.0]),
+    lambda arm, pose, q, order: osc_ros.Path(
+        [0.0, 1.0], [pose] * 2, order(np.zeros((2, 6))), order(np.zeros((2, 6))))])
+def test_matrix_whose_columns_are_contiguous_is_accepted(in_process, command):
+    pose, q = in_process.pose(), in_process.state().q
+    command(in_process, pose, q, np.ascontiguousarray)
+    compiling = [one for one in KERNELS if one._can_compile and one.signatures]
+    for one in compiling:  # as in a node that is active
+        one.disable_compile()
+    try:
+        command(in_process, pose, q, np.asfortranarray)
+    finally:
+        for one in compiling:
+            one.disable_compile(False)
+    in_process.sleep(1.1)
+
+
 def test_goal_that_is_not_reached_in_time_says_how_far_it_is_and_why(arm):
     with pytest.raises(ArmTimeoutError, match=naming('1 s', ' mm', 'remedy: ')) as error:
         arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), duration=3.0, timeout=1.0)
@@ -351,6 +372,27 @@ def test_command_that_is_changed_warns_with_the_value_in_use(arm, command, text)
         command(arm)
     assert [one.filename for one in found] == [__file__]
     arm.hold()
+
+
+def test_number_in_another_unit_is_refused_at_the_start_and_after_a_hold():
+    with osc_ros.Arm.simulated('panda') as arm:
+        for _ in range(2):
+            with pytest.raises(InputError, match='100 times'):
+                arm.impedance([1e6] * 6)
+            arm.move_to(arm.pose(shift=(0.0, 0.0, 0.01)))
+            arm.hold()
+
+
+def test_duration_that_is_too_short_warns_while_a_change_of_settings_waits():
+    with osc_ros.Arm.simulated('panda') as arm:
+        arm.sleep(0.1)
+        arm.impedance([30.0] * 3 + [300.0] * 3)
+        with pytest.warns(InputWarning, match='too short') as found:
+            arm.move_joints({'panda_joint1': 0.5}, duration=0.001)
+        [took] = re.findall(r'motion takes ([0-9.]+) s', str(found[0].message))
+        before = arm.state().time
+        arm.move_joints({'panda_joint1': 0.0}, duration=float(took) + 0.01)  # warns of nothing
+        assert arm.state().time - before < float(took) + 0.5
 
 
 def test_reasons_over_ros_are_those_of_the_rules(over_ros):

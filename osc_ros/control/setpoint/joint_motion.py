@@ -102,7 +102,7 @@ def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
     given: list[Array | None] = []
     for name, values in (('positions', positions), ('velocities', velocities),
                          ('accelerations', accelerations)):
-        rows = None if values is None else np.array(values, dtype=np.float64)
+        rows = None if values is None else np.array(values, dtype=np.float64, order='C')
         if rows is not None and (rows.shape != (m, n) or not np.isfinite(rows).all()):
             raise InputError(f'{name} have the shape {rows.shape}: must be finite numbers of '
                              f'the shape ({m}, {n}), for {m} times and {n} joints')

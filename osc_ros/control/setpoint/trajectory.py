@@ -131,7 +131,8 @@ class Path:
         if twists is None or accelerations is None:
             rates = _spline_rates(self.times, self.poses, ends)
         else:
-            rates = (np.array(twists, dtype=np.float64), np.array(accelerations, dtype=np.float64))
+            rates = (np.array(twists, dtype=np.float64, order='C'),
+                     np.array(accelerations, dtype=np.float64, order='C'))
         for what, values in zip(('twists', 'accelerations'), rates):
             if values.shape != (m, 6):
                 raise InputError(f'path has {m} times and {what} of shape {values.shape}')

@@ -62,7 +62,7 @@ def kernel_array(values: Array) -> Array:
     """Return values as a contiguous, writeable float64 array; no copy if it is one already."""
     # kernels are compiled for writeable and aligned arrays only
     is_ready = values.dtype is FLOAT64 and values.flags.carray
-    return values if is_ready else np.array(values, dtype=np.float64)
+    return values if is_ready else np.array(values, dtype=np.float64, order='C')
 
 
 def is_on_gpu(values: object) -> bool:
