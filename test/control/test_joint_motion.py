@@ -223,8 +223,12 @@ def test_path_a_full_turn_away_takes_the_near_turn_of_a_continuous_joint():
         most = max(most, float(np.abs(plant.q - start).max()))
     assert most < 0.05
     np.testing.assert_allclose(plant.q, start + 0.01, atol=2e-3)
-    with pytest.raises(InputError, match='degrees'):  # 8 turns away, and half a turn in degrees
-        law.move_joints(np.where(turned > 0.0, 50.0, start))
+    for far in (50.0, 360.0, -1e6, 1e15):
+        with pytest.raises(InputError, match='degrees'):
+            law.move_joints(np.where(turned > 0.0, far, start))
+    law.hold(start + 50.0 * turned)  # a joint that has turned many times
+    law.move_joints(start)
+    np.testing.assert_allclose(law.joints.wanted, start + 50.0 * turned, atol=1e-9)
 
 
 def test_two_pi_too_much_and_degrees_are_asked_for():

@@ -284,15 +284,13 @@ class PostureSetPoint:
 
 def nearest_turn(goal: Array, start: Array, robot: Robot) -> Array:
     """Turns (n,) [rad] that bring a goal (n,) of continuous joints nearest to `start`."""
-    # InputError if a goal is more than MANY turns away, and fewer in degrees.
+    # InputError if a goal has more than MANY turns, and is more than MANY turns away.
     away = continuous_joints(robot) * (start - goal) / TURN
-    for i in np.flatnonzero(np.abs(away) > MANY).tolist():
-        turned = float(np.radians(goal[i]))
-        if abs(start[i] - turned) <= MANY * TURN:
-            raise InputError(
-                f"goal of joint '{robot.joint_names[i]}' is {goal[i]:g} rad, {abs(away[i]):.1f} "
-                f'turns away (degrees? Then it is {turned:.4g} rad): it must be at most {MANY:g} '
-                'turns away')
+    for i in np.flatnonzero((np.abs(away) > MANY) & (np.abs(goal) > MANY * TURN)).tolist():
+        raise InputError(
+            f"goal of joint '{robot.joint_names[i]}' is {goal[i]:g} rad, {abs(away[i]):.4g} turns "
+            f'away (degrees? Then it is {np.radians(goal[i]):.4g} rad): it must be at most '
+            f'{MANY:g} turns away')
     return np.asarray(np.round(away) * TURN)
 
 
