@@ -11,9 +11,9 @@ from matplotlib import pyplot
 import mujoco
 from mujoco.rollout import Rollout
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from osc_ros import OperationalSpace, Robot, shipped_urdf
-from osc_ros.learning import TensorSpace, Tip
 from osc_ros.sim.plant import Plant
 
 PERIOD = 0.002  # time between two torques, and step of the physics [s]
@@ -22,7 +22,7 @@ STIFFNESS, DAMPING = 400.0, 40.0  # [1/s²], [1/s]
 
 
 def circles(centre: np.ndarray, radius: np.ndarray, speed: np.ndarray, time: float):
-    """Return targets of the tips (k,) on circles in the plane y z, and their accelerations."""
+    """Return poses, twists, accelerations of targets (k,) on circles in the plane y z."""
     angle = np.minimum(time, 1.0) ** 2 / 2 + max(time - 1.0, 0.0)  # starts at rest
     rate, change = (time, 1.0) if time < 1.0 else (1.0, 0.0)
     c, s = np.cos(speed * angle), np.sin(speed * angle)
@@ -32,10 +32,16 @@ def circles(centre: np.ndarray, radius: np.ndarray, speed: np.ndarray, time: flo
     acceleration[:, 1:] = (radius * speed * change)[:, None] * np.stack((c, s), axis=1)
     acceleration[:, 1:] += (radius * (speed * rate) ** 2)[:, None] * np.stack((-s, c), axis=1)
     pose = centre.copy()
-    pose[:, :3] += position
-    still = np.zeros_like(position)
-    return (Tip(pose, np.concatenate((velocity, still), axis=1)),
-            np.concatenate((acceleration, still), axis=1))
+    pose[:, :3, 3] += position
+    still = np.zeros_like(position)  # [angular; linear]
+    return (pose, np.concatenate((still, velocity), axis=1),
+            np.concatenate((still, acceleration), axis=1))
+
+
+def pose_errors(pose: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Return rotation vectors and displacements (k, 6) from poses (k, 4, 4) to targets."""
+    turn = Rotation.from_matrix(target[:, :3, :3] @ pose[:, :3, :3].transpose(0, 2, 1))
+    return np.concatenate((turn.as_rotvec(), target[:, :3, 3] - pose[:, :3, 3]), axis=1)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -46,13 +52,13 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     k, rng = options.count, np.random.default_rng(0)
     robot = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
-    law = TensorSpace(OperationalSpace(robot), 'mjlab')  # quaternions w x y z, linear part first
+    law = OperationalSpace(robot)
     urdf = shipped_urdf('panda').read_text()
     model = Plant(urdf, 'panda_link0', robot.joint_names, timestep=PERIOD).model
     full, applied = mujoco.mjtState.mjSTATE_FULLPHYSICS, mujoco.mjtState.mjSTATE_QFRC_APPLIED
     state = np.zeros((k, mujoco.mj_stateSize(model, full)))  # time, positions, velocities
     state[:, 1:8] = START + rng.uniform(-0.1, 0.1, (k, 7))
-    centre = law.tip(state[:, 1:8], state[:, 8:15]).pose
+    centre = law.evaluate_batch(state[:, 1:8], state[:, 8:15], ('pose',)).pose
     radius, speed = rng.uniform(0.02, 0.08, k), rng.uniform(1.0, 4.0, k)
     largest, spent, simulated = [], 0.0, 0.0  # error of a tip at each step [m]; times [s]
     datas = [mujoco.MjData(model) for _ in range(cpu_count() or 1)]
@@ -60,11 +66,13 @@ def main(arguments: list[str] | None = None) -> None:
         for step in range(round(options.seconds / PERIOD)):
             begun = perf_counter()
             q, qd = state[:, 1:8], state[:, 8:15]
-            target, acceleration = circles(centre, radius, speed, step * PERIOD)
-            posture = 25.0 * (START - q) - 10.0 * qd
-            tau = law.track(q, qd, target, STIFFNESS, DAMPING, acceleration, posture)
-            tip = law.tip(q, qd).pose
-            largest.append(np.linalg.norm(tip[:, :3] - target.pose[:, :3], axis=1).max())
+            target, twist, acceleration = circles(centre, radius, speed, step * PERIOD)
+            tip = law.evaluate_batch(q, qd, ('pose', 'twist'))
+            error = pose_errors(tip.pose, target)
+            u = acceleration + STIFFNESS * error + DAMPING * (twist - tip.twist)
+            tau = law.torque_batch(
+                q, qd, u, posture_acceleration=25.0 * (START - q) - 10.0 * qd).tau
+            largest.append(np.linalg.norm(error[:, 3:], axis=1).max())
             spent += perf_counter() - begun
             begun = perf_counter()
             state = arms.rollout(model, datas, state, tau[:, None, :],

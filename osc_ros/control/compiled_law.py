@@ -47,7 +47,7 @@ from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.dynamics.contract.method import Method
 from osc_ros.dynamics.methods import ONE_TIP
 from osc_ros.dynamics.operational_space import OperationalSpace
-from osc_ros.dynamics.priority.priority import Priorities
+from osc_ros.dynamics.priority.priority import Priorities, put_singularity
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -95,8 +95,7 @@ class CompiledLaw:
             robot, settings.limits, settings.blend_time,
             self.m, self.d, settings.free is not None,
             settings.joints is not None, KeepingClear(robot, settings.clearance, obstacles))
-        self.m.singularity[:] = (settings.damping.length, settings.damping.low,
-                                 settings.damping.high)
+        put_singularity(self.m, settings.damping)
         self.m.has_force = any('force' in task.axes for task in settings.tasks)
         self._put_least_inertia(before, precomputed)
         if (friction := settings.friction) is not None:

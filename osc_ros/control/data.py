@@ -551,8 +551,9 @@ LAW_D = Table(
     # the links of the tasks
     Slot('J', ('6m', 'n'), '', 'Jacobian of the links'),
     # motion of the joints if every task followed its target, see `step.reference`
-    Slot('reference', (3, 'n'), 'rad/s, m/s; per s; N·m, N', 'velocity and acceleration, and '
-         "the model's torques for this acceleration"),
+    Slot('reference_qd', ('n',), 'rad/s, m/s', 'its velocities'),
+    Slot('reference_qdd', ('n',), 'rad/s², m/s²', 'its accelerations'),
+    Slot('reference_tau', ('n',), 'N·m, N', "the model's torques for `reference_qdd`"),
     Slot('reference_time', (), 's', 'stamp of its last tick'),
     Slot('longest_tick', (), 's', 'longest interval between its latest ticks; decays'),
     Slot('feedback_rates', ('k', 7), '1/s', 'of the velocity feedback of each task, see '

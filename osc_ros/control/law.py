@@ -740,7 +740,8 @@ class Law:
         before = self._setup
         following.join(self._run, self._posture)
         if before.settings.friction is not None:
-            following.d.take(before.d, ('reference', 'reference_time', 'longest_tick'))
+            following.d.take(before.d, ('reference_qd', 'reference_qdd', 'reference_tau',
+                                        'reference_time', 'longest_tick'))
         following.set_gravity(self._run.gravity)
         self._hand_over(following, q)
         if self._period_for_gains > following.longest_period:

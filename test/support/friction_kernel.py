@@ -11,7 +11,8 @@ def compiled(friction, q, qd, motion, tau, gain, inertia, table):
     """Return the torques (n,) against friction, of the kernel."""
     m, d = LAW_M.new(n=len(q)), LAW_D.new(n=len(q))
     m.friction[:], m.sliding = (friction.coulomb, friction.viscous), friction.velocity
-    d.reference[:], d.least_inertia[:], d.limits[:] = motion, inertia, table
+    d.reference_qd[:], d.reference_qdd[:], d.reference_tau[:] = motion
+    d.least_inertia[:], d.limits[:] = inertia, table
     d.q[:], d.qd[:], d.tau_limited[:] = q, qd, tau
     put_compensation(m, d, gain)
     return d.tau_friction.copy()

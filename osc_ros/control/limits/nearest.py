@@ -73,7 +73,7 @@ def _add_resistance(m, d, c, level):
     # spring W = Λ.
     M_inv, B, moved, A, X = d.M_inv, d.B, d.task_rows, d.task_blocks[0], d.task_blocks[1]
     J, Lambda = d.level_J[c, 6 * level:6 * level + 6], d.level_Lambda[c, level]
-    n, length, yielding, is_spring = d.n, m.singularity[0], YIELDING ** (1 - level), False
+    n, length, yielding, is_spring = d.n, m.singular_length, YIELDING ** (1 - level), False
     for a in range(6):
         is_spring = is_spring or d.level_root[level, a] > 0.0
     mobility = 0.0

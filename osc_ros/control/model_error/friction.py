@@ -56,7 +56,7 @@ def put_compensation(m, d, gain):
     # Their sum with `tau_limited` satisfies the effort limits if `tau_limited` does. τₑ is
     # `tau_limited` minus the model's torque for the reference motion, see `step.reference`;
     # `gain` is κ.
-    torque, model, q, qd, tau = d.tau_friction, d.reference[2], d.q, d.qd, d.tau_limited
+    torque, model, q, qd, tau = d.tau_friction, d.reference_tau, d.q, d.qd, d.tau_limited
     coulomb, viscous = m.friction[0], m.friction[1]
     # one factor for all joints, because the torque of each joint accelerates the others too
     common = 1.0
@@ -66,7 +66,7 @@ def put_compensation(m, d, gain):
             common = min(common, max(x / FADE, 0.0))
     common *= common * (3.0 - 2.0 * common)
     for i in range(len(torque)):
-        reference, acceleration = d.reference[0, i], d.reference[1, i]
+        reference, acceleration = d.reference_qd[i], d.reference_qdd[i]
         fastest, rate, deceleration = d.most_speed[i], d.reaction_rate[i], d.deceleration[i]
         most = PUSH * d.least_inertia[i] * fastest * rate
         sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / m.sliding)

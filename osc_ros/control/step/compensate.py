@@ -29,7 +29,7 @@ def follow(law, Lambda_inv, count):
     status = stage_at(entry, (law, RESPONSE, d.zeros, d.rate_forces, d.reference_change))
     put_motion(m, d, dt, Lambda_inv)
     note_tick(d)
-    return status | stage_at(entry, (law, MOTION, d.qd, d.reference[1], d.reference[2]))
+    return status | stage_at(entry, (law, MOTION, d.qd, d.reference_qdd, d.reference_tau))
 
 
 @stage

@@ -33,7 +33,7 @@ MEMORY = 5.0
 @inlined
 def integrate(m, d, dt, posture):
     """Integrate the nullspace motion of the reference over dt [s]; see `posture_acceleration`."""
-    velocity, before, ticks = d.reference[0], d.reference_before, 0.0 < dt <= PAUSE
+    velocity, before, ticks = d.reference_qd, d.reference_before, 0.0 < dt <= PAUSE
     if ticks:
         posture_acceleration(m, d, posture, velocity, before)
     for j in range(d.n):
@@ -47,7 +47,7 @@ def put_forces(m, d, count):
     """Write the forces that set the tasks' velocities to those of their targets."""
     # They change the velocities of the tasks' coordinates as if velocities were accelerations.
     # `count` is the number of the solves, see `Priorities`.
-    velocity, r, parts = d.reference[0], d.wanted_rates, d.link_rates
+    velocity, r, parts = d.reference_qd, d.wanted_rates, d.link_rates
     for i in range(d.k):
         link = 6 * m.level_link[i]
         velocity_wanted(d, i, parts, r)
@@ -73,7 +73,7 @@ def note_tick(d):
 def put_motion(m, d, dt, mobility):
     """Add the tasks' change to the reference velocity, clip it to limits, and differentiate it."""
     # Also write the highest rate of the velocity feedback. `mobility` (6 m, 6 m) is Λ⁻¹.
-    velocity, acceleration = d.reference[0], d.reference[1]
+    velocity, acceleration = d.reference_qd, d.reference_qdd
     for j in range(d.n):
         velocity[j] = min(max(velocity[j] + d.reference_change[j], -d.most_speed[j]),
                           d.most_speed[j])
@@ -92,7 +92,7 @@ def put_motion(m, d, dt, mobility):
 
 def put_at_rest(d: Any) -> None:
     """Reset the reference motion of a record LAW_D to rest."""
-    d.reference[:] = 0.0
+    d.reference_qd[:] = d.reference_qdd[:] = d.reference_tau[:] = 0.0
     d.reference_time, d.longest_tick = -math.inf, 0.0
 
 

@@ -57,7 +57,9 @@ SOLVES = '6k + 1'  # largest number of solves: of different values of the activa
 
 LEVELS_M = (
     Slot('level_link', ('k',), '', 'index of the link of each level', int),
-    Slot('singularity', (3,), 'm; 1; 1', 'length, low and high of `SingularityDamping`'))
+    Slot('singular_length', (), 'm', 'length of `SingularityDamping`'),
+    Slot('singular_low', (), '', 'its low'),
+    Slot('singular_high', (), '', 'its high'))
 
 LEVELS_D = (
     # commands
@@ -451,7 +453,7 @@ def put_inertia(m, d, i, largest, is_shared):
     # Overwrites work_A (its Gram matrix), work_B (W, frame's axes), work_V and work_X. If
     # `is_shared`, work_K is the Gram matrix of the part of its Jacobian that higher levels hold:
     # of a direction that they fade out, the level gets only what they give up.
-    length, low, high = m.singularity[0], m.singularity[1], m.singularity[2]
+    length, low, high = m.singular_length, m.singular_low, m.singular_high
     A, V, K, shares, ratios = d.work_A, d.work_V, d.work_K, d.level_shares[i], d.level_ratios[i]
     # an axis that is not controlled must not look singular: it gets the largest value
     for a in range(6):
@@ -596,7 +598,7 @@ def _note_scales(d, J, W, length):
 @inlined
 def _put_level_inertia(m, d, i, J, W, is_shared):
     """Write the inertia of level i to `work_Lambda`; 0 if the level moves nothing."""
-    T, mask, length, A, B, X = (d.level_frame[i], d.level_mask[i], m.singularity[0], d.work_A,
+    T, mask, length, A, B, X = (d.level_frame[i], d.level_mask[i], m.singular_length, d.work_A,
                                 d.work_B, d.work_X)
     put_block(T, W, i, B, X)
     stiff, count = 0.0, 0.0
@@ -637,7 +639,7 @@ def _put_forces_of_mask(m, d, links, weight, c):
     """Write the forces of the levels in the axes with mask 1 to `level_parts`."""
     # By block elimination. Also writes index c of `level_J`, `level_W` and `level_Lambda`, the
     # last times `weight`.
-    length, levels, is_shared = m.singularity[0], d.k, False
+    length, levels, is_shared = m.singular_length, d.k, False
     J, W, Lambda, forces, x = (d.level_J[c], d.level_W[c], d.work_Lambda, d.level_parts, d.work_x)
     _gather(m, d, links, J, W)
     _note_scales(d, J, W, length)
@@ -705,7 +707,7 @@ def _put_conditioning(m, d, count):
             axes += d.level_mask[i, a]
         if d.level_mobility[i] > 0.0 and most > 0.0:
             largest = max(most, put_gram(d.level_frame[i], d.level_mask[i], d.level_J[count - 1],
-                                         i, m.singularity[0], A, X))
+                                         i, m.singular_length, A, X))
             for a in range(6):
                 A[7 * a] += most * (1.0 - d.level_mask[i, a])
             put_ratios(A, V, largest, d.level_ratios[i])
@@ -776,7 +778,7 @@ class Priorities:
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
         """Forces (6 m,) on m links, base axes [N·m, N], for J (6 m, n) and Λ⁻¹ (6 m, 6 m)."""
         # a0 (6 m,): accelerations of the links under τ⁰ alone [rad/s², m/s²].
-        self.m.singularity[:] = damping.length, damping.low, damping.high
+        put_singularity(self.m, damping)
         self.note(solve(self.m, self.d, J, Lambda_inv, a0))
         return self.F
 
@@ -812,10 +814,15 @@ class Priorities:
         return np.asarray(directions[level][:, np.argmin(ratios[level])])
 
 
+def put_singularity(m: Any, damping: SingularityDamping) -> None:
+    """Write the thresholds of singular directions to a record LAW_M or PRIORITY_M."""
+    m.singular_length, m.singular_low, m.singular_high = damping.length, damping.low, damping.high
+
+
 @ahead
 def _compile() -> None:
     """Compile or load the kernels for records of `Priorities` alone, also beside a loop."""
     m, d = PRIORITY_M.new(n=1, k=1, m=1), PRIORITY_D.new(n=1, k=1, m=1)
-    m.singularity[:] = 1.0, 0.1, 0.2
+    m.singular_length, m.singular_low, m.singular_high = 1.0, 0.1, 0.2
     solve(m, d, np.zeros((6, 1)), np.zeros((6, 6)), np.zeros(6))
     _put_conditioning(m, d, 1)

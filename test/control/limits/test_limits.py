@@ -178,7 +178,7 @@ def within(given, tau):
     """Return the torques within the limits, and whether any bound is active."""
     (M_inv, task, qdd, lower, upper, effort), n = given, len(tau)
     m, d = LAW_M.new(n=n, k=1, m=1), LAW_D.new(n=n, k=1, m=1)
-    (d.level_J[0], d.level_Lambda[0, 0]), m.singularity[0] = task, LENGTH
+    (d.level_J[0], d.level_Lambda[0, 0]), m.singular_length = task, LENGTH
     d.most_effort[:], d.deceleration[:] = effort, 1.0
     d.qdd_law[:], d.lowest[:], d.highest[:] = qdd, lower, upper
     d.M_inv[:], d.window[:] = M_inv, np.outer([-1.0, 1.0], effort)

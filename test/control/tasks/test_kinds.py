@@ -385,7 +385,7 @@ def test_reference_of_the_friction_compensation_moves_the_axis_with_the_line_of_
         motion = Motion(GAZE.kind, seed, 0.0)
         law.levels['gaze'].generator = still(motion.set_point(0.0))
         law.torque(0.0, motion.q, np.zeros(7))
-        _, twist, _ = motion.link.at(motion.q, law._setup.d.reference[0], np.zeros(7))
+        _, twist, _ = motion.link.at(motion.q, law._setup.d.reference_qd, np.zeros(7))
         p = motion.link.at(motion.q, np.zeros(7), np.zeros(7))[0]
         way = motion.target[:3, 3] - p[:3, 3]
         # rates of the axis and of the line of sight; link and point both move
