@@ -112,7 +112,6 @@ setup(
             f'osc_record = {PACKAGE}.start:record',
             f'osc_replay = {PACKAGE}.start:replay',
             f'osc_tune = {PACKAGE}.start:tune',
-            f'osc_teach = {PACKAGE}.start:teach',
         ],
         # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
         'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],

@@ -61,26 +61,10 @@ def end_quietly(status: int | None = None) -> None:
 def recorded_signals() -> Iterator[list[int]]:
     """Within this context, SIGINT and SIGTERM only append their numbers to the yielded list."""
     found: list[int] = []
-    with _handled(lambda number, frame: found.append(number)):
-        yield found
-
-
-@contextmanager
-def raised_signals() -> Iterator[None]:
-    """Within this context, SIGINT and SIGTERM raise KeyboardInterrupt, to hold the arm."""
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    with _handled(interrupt):
-        yield
-
-
-@contextmanager
-def _handled(handler: Callable[[int, Any], object]) -> Iterator[None]:
-    """Within this context, SIGINT and SIGTERM only call a handler."""
-    descriptor, usual = signal.set_wakeup_fd(-1), set_handler(handler)
+    descriptor = signal.set_wakeup_fd(-1)
+    usual = set_handler(lambda number, frame: found.append(number))
     try:
-        yield
+        yield found
     finally:
         for number, one in usual.items():
             signal.signal(number, one)

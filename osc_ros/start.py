@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 STATUS = """Exit status: 0 after Ctrl-C or SIGTERM, also while it starts; 1 if it cannot start, for
 example for a wrong parameter, which it names; 2 for wrong arguments."""
-# Modules of the commands; the modules after 'teach' need ROS.
+# Modules of the commands; the modules after 'replay' need ROS.
 MODULES = {
     'info': 'tools.info.info_command', 'shapes': 'tools.shapes.shapes_command',
-    'replay': 'tools.record.replay_command',
-    'teach': 'tools.teach.teach_command', 'controller': 'ros.controller.controller',
+    'replay': 'tools.record.replay_command', 'controller': 'ros.controller.controller',
     'arm': 'ros.arm_node', 'crisp': 'ros.crisp.crisp_node', 'relay': 'ros.relay',
     'simulator': 'ros.simulator.simulator',
     'check': 'tools.check.check_command', 'demo': 'tools.demo.demo',

@@ -28,7 +28,7 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
-from std_srvs.srv import SetBool, Trigger
+from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint, MultiDOFJointTrajectory
 
 from osc_ros.client.backend import ArmState, CLOSED, distance_text, joint_text, warn
@@ -161,7 +161,6 @@ class TopicBackend:
                                                 (WrenchStamped, 'target_wrench'),
                                                 (MultiDOFJointTrajectory, 'target_trajectory'),
                                                 (MultiDOFJointTrajectory, 'target_chunk'),
-                                                (JointState, 'target_posture'),
                                                 (JointState, 'target_joint'),
                                                 (JointTrajectory, 'joint_trajectory'))}
         self._answers = AnswerTopic(node, f'{name}/answers', self._news)
@@ -476,16 +475,6 @@ class TopicBackend:
         self._send('target_wrench', messages.wrench_message(
             wrench, '', self._newest.joints.header.stamp))
 
-    def follow_path(self, times: Array, poses: Array) -> None:
-        """Follow poses (m, 4, 4) at times (m,) from now on [s], from rest to rest."""
-        self._send('target_trajectory', messages.chunk_message(times, poses, 0.0, ''),
-                   goal=poses[-1])
-
-    def set_posture(self, q: Array) -> None:
-        """Set the goal (n,) of the joints in the nullspace; there is no answer."""
-        self._publishers['target_posture'].publish(
-            JointState(name=list(self.joint_names), position=q.tolist()))
-
     def keeps_clear(self) -> bool:
         """Whether the arm keeps clear of obstacles; see `LawBackend`."""
         return bool(self.services.parameters([MARGIN])[MARGIN])
@@ -507,14 +496,6 @@ class TopicBackend:
     def description(self) -> str:
         """Return the URDF from the topic robot_description; empty if none has come."""
         return '' if self._newest.description is None else str(self._newest.description.data)
-
-    def offer(self, service: str, act: Callable[[], None]) -> None:
-        """Offer a service std_srvs/Trigger that calls `act`."""
-        def respond(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-            act()
-            response.success = True
-            return response
-        self._node.create_service(Trigger, service, respond)
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `LawBackend`."""

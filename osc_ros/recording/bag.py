@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -26,8 +26,6 @@ FLUSHED = 1.0  # flush period: a killed process loses at most the messages of th
 VERSION = 8  # version of metadata.yaml that Iron, Jazzy and later read
 METADATA = 'metadata.yaml'
 UNKNOWN_QOS = ''
-UNNAMED = '', ''  # topic and type of messages whose channel was lost
-MOST_TOLD = 5  # largest number of damaged chunks whose times are reported
 # Largest accepted size of a record, of the content of a chunk, and of metadata.yaml [bytes]: a
 # small file may declare, or decompress to, more than the memory holds.
 MOST_RECORD, MOST_CHUNK, MOST_METADATA = 2 ** 30, 2 ** 26, 2 ** 20
@@ -187,7 +185,7 @@ class BagReader:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._records = required_module('mcap.records')
         self._streams = required_module('mcap.stream_reader')
-        # left_out: place of each part that was not read (cut-off end, damaged chunks), and why
+        # left_out: place of each part that was not read (cut short or damaged), and why
         self.files, self.left_out = _files_of(Path(path)), list[str]()
 
     def messages(self, topics: Callable[[str, str], bool] = lambda topic, kind: True
@@ -201,8 +199,7 @@ class BagReader:
         records = self._records
         kinds: dict[int, str] = {}
         channels: dict[int, tuple[str, str]] = {}
-        count, first, last, place, is_whole = 0, 0, 0, 0, False
-        self._damaged, nameless = list[Any](), 0
+        count, first, last, place, is_whole, why = 0, 0, 0, 0, False, ''
         try:
             with file.open('rb') as stream:
                 reader = self._streams.StreamReader(
@@ -217,11 +214,8 @@ class BagReader:
                     elif isinstance(record, records.Message):
                         count, last = count + 1, record.log_time
                         first = first or last
-                        if record.channel_id not in channels and not nameless:
-                            channels = {**self._channels_of(file), **channels}
-                        topic, kind = channels.get(record.channel_id, UNNAMED)
-                        nameless += not topic
-                        if topic and topics(topic, kind):
+                        topic, kind = channels[record.channel_id]
+                        if topics(topic, kind):
                             yield Message(topic, kind, record.log_time, record.data)
                     elif isinstance(record, records.Footer):
                         is_whole = True
@@ -231,60 +225,21 @@ class BagReader:
             if not channels:
                 raise InputError(f"'{file}' is not an MCAP file, or has nothing to read "
                                  f'({type(error).__name__}: {error})') from None
-            is_whole = False
-        self._tell_damage(file, first, nameless)
+            is_whole, why = False, f' ({type(error).__name__}: {error})'
         if not is_whole:
             rest = file.stat().st_size - place
             self.left_out.append(
-                f"'{file.name}' is cut short: it ends after {count} messages, "
+                f"'{file.name}' is cut short or damaged{why}: it ends after {count} messages, "
                 f'{1e-9 * (last - first):.3f} s after the first one' + (
-                    f'; the {rest} bytes that follow cannot be read and are left out'
-                    if rest else ''))
+                    f'; the {rest} bytes that follow are left out: `mcap recover` may save more '
+                    'of them' if rest else ''))
 
-    @staticmethod
-    def _channels_of(file: Path) -> dict[int, tuple[str, str]]:
-        """Topics and types by channel number, from the summary of a file."""
-        with suppress(Exception), file.open('rb') as stream:  # of many kinds, see `_messages_of`
-            found = required_module('mcap.reader').SeekingReader(
-                stream, record_size_limit=min(MOST_RECORD, file.stat().st_size)).get_summary()
-            return {number: (one.topic, found.schemas[one.schema_id].name)
-                    for number, one in found.channels.items()}
-        return {}
-
-    def _tell_damage(self, file: Path, first: int, nameless: int) -> None:
-        """Add to `left_out` the losses by damaged chunks, with times since `first`."""
-        if self._damaged:
-            self.left_out.append(
-                f"'{file.name}' is damaged: {len(self._damaged)} of its chunks have a wrong "
-                f'checksum or size and are left out: {self._damaged_times(first)} after the first '
-                'message')
-        if nameless:
-            self.left_out.append(f"'{file.name}' is damaged: {nameless} messages are left out, "
-                                 'because the names of their topics were in a damaged chunk')
-
-    def _damaged_times(self, first: int) -> str:
-        """Return the times of damaged chunks since a time [ns], as a text."""
-        times = [' to '.join(f'{max(0.0, 1e-9 * (time - first)):.2f}' for time in (
-            chunk.message_start_time, chunk.message_end_time)) for chunk in self._damaged]
-        return ', '.join(times[:MOST_TOLD]) + (', …' if len(times) > MOST_TOLD else '') + ' s'
-
-    def _opened(self, record: Any) -> list[Any]:
-        """Return [record]; for a chunk, return its records, without messages if it is damaged."""
+    def _opened(self, record: Any) -> Iterable[Any]:
+        """Return the record, or those of a chunk; ValueError if its checksum is wrong."""
         if not isinstance(record, self._records.Chunk):
             return [record]
-        try:
-            plain = _decompressed(record)
-        except Exception:  # of many kinds: another size, bytes that are not compressed data
-            self._damaged.append(record)
-            return []
-        try:
-            return list(self._streams.breakup_chunk(plain, validate_crc=True))
-        except Exception:  # of many kinds: wrong checksum, lengths that do not fit
-            self._damaged.append(record)
-        with suppress(Exception):
-            return [one for one in self._streams.breakup_chunk(plain)
-                    if not isinstance(one, self._records.Message)]
-        return []
+        found: list[Any] = self._streams.breakup_chunk(_decompressed(record), validate_crc=True)
+        return found
 
 
 def _decompressed(chunk: Any) -> Any:

@@ -8,7 +8,6 @@ from io import BytesIO
 import json
 import os
 import pickle
-import re
 from time import perf_counter
 import tracemalloc
 
@@ -467,27 +466,19 @@ def test_bag_that_is_cut_short_is_read_and_its_end_is_said(recorded, tmp_path):
     count = len(list(reader.messages()))
     assert 0 < count < total
     [said] = reader.left_out
-    assert f'cut short: it ends after {count} messages' in said
-    assert 'bytes that follow cannot be read and are left out' in said
+    assert f'it ends after {count} messages' in said
+    assert 'mcap recover' in said
     found = loaded_bag(file)
     assert found.notes
     assert Replay(found.run_of()).compute().is_identical
     begin, middle = places_in_a_chunk(whole)
-    damaged = bytearray(whole)
-    damaged[middle] ^= 1
-    file.write_bytes(damaged)
-    reader = BagReader(file)
-    count = len(list(reader.messages()))
-    assert 0 < count < total
-    [said] = reader.left_out
-    assert re.search(r'is damaged: 1 of its chunks .* left out: [\d.]+ to [\d.]+ s after', said)
-    assert loaded_bag(file).notes
-    damaged = bytearray(whole)
-    # lengths of messages, too: the chunk cannot be taken apart, nor does it name its topics
-    damaged[begin:begin + 300] = 300 * b'\xff'
-    file.write_bytes(damaged)
-    reader = BagReader(file)
-    assert len(list(reader.messages())) == count, reader.left_out  # only this chunk
+    for place, wrong in ((middle, bytes([whole[middle] ^ 1])), (begin, 300 * b'\xff')):
+        file.write_bytes(whole[:place] + wrong + whole[place + len(wrong):])
+        reader = BagReader(file)
+        assert 0 < len(list(reader.messages())) < total
+        [said] = reader.left_out
+        assert 'mcap recover' in said
+        assert loaded_bag(file).notes
     file.write_bytes(whole[:30])
     with pytest.raises(InputError, match='MCAP'):
         list(BagReader(file).messages())
@@ -516,11 +507,11 @@ def test_chunk_that_is_larger_than_it_declares_is_left_out(compression, tmp_path
         (tmp_path / 'x.mcap').write_bytes(chunked(compression, content, declared))
         reader = BagReader(tmp_path / 'x.mcap')
         tracemalloc.start()
-        assert list(reader.messages()) == []
+        with pytest.raises(InputError, match='MCAP'):
+            list(reader.messages())
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert most < 2 ** 20 + 2 * min(declared, 2 ** 23)
-        assert 'wrong checksum or size' in reader.left_out[0]
 
 
 def test_metadata_with_aliases_and_files_that_are_none_are_not_read(recorded, tmp_path):

@@ -28,7 +28,7 @@ ORDER = (
     'ros/process', 'ros/controller', 'ros', 'ros/crisp',
     'ros/simulator', 'ros/viewer', 'client', 'gym',
     'tools/info', 'tools/shapes', 'tools/check', 'tools/demo', 'tools/identify', 'tools/tune',
-    'tools/record', 'tools/teach')
+    'tools/record')
 # What a folder does not import although it stands before it.
 APART = {
     'model': ('compile',), 'dynamics/papers': ('compile', 'dynamics/batch', 'dynamics/priority'),

@@ -109,7 +109,7 @@ def test_unknown_option_exits_with_2_and_names_the_nearest(name, answers):
     assert f'did you mean {option}?' in errors
 
 
-@pytest.mark.parametrize('name', ['info', 'replay', 'teach'])
+@pytest.mark.parametrize('name', ['info', 'replay'])
 def test_ctrl_c_ends_a_command_without_a_traceback(name):
     process = subprocess.Popen(
         [sys.executable, '-X', 'importtime', '-m', 'osc_ros.start', name, '--help'], text=True,
@@ -188,7 +188,7 @@ def test_json_goes_to_a_file_and_the_text_to_standard_output(tmp_path, capsys):
 @pytest.mark.parametrize('command, option', [
     ('demo', '--json'), ('demo', '--output'), ('identify', '--json'), ('identify', '--output'),
     ('record', '--json'), ('record', '--output'), ('tune', '--json'), ('tune', '--output'),
-    ('replay', '--csv'), ('replay', '--html'), ('replay', '--json'), ('teach', '--json')])
+    ('replay', '--csv'), ('replay', '--html'), ('replay', '--json')])
 def test_every_command_refuses_to_write_to_a_missing_folder(command, option, tmp_path, capsys):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
     with pytest.raises(SystemExit, match='2'):

@@ -19,6 +19,7 @@ import pytest
 
 from common import CHECKOUT, import_path
 import osc_ros
+from osc_ros.dynamics.algebra.kinematics import placement
 
 EXAMPLES = CHECKOUT / 'examples'
 
@@ -47,6 +48,22 @@ def test_three_lines_move_an_arm(capsys, folder):
     program('three_lines')
     assert '5.8' in capsys.readouterr().out  # 0.487 m + 0.1 m = 0.587 m
     assert picture_shows(folder, 'three_lines')
+
+
+def test_guided_path_is_recorded_and_played_back(folder):
+    teach = program('teach')['main']
+    teach(['record', 'bow.json', '--simulated'])
+    found = json.loads((folder / 'bow.json').read_text())
+    robot = osc_ros.Robot.from_urdf(osc_ros.shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
+    tips = np.array([placement(robot, np.array(q)).T_tip[:3, 3] for q in found['positions']])
+    assert np.ptp(tips, axis=0)[1] > 0.05
+    with osc_ros.Arm.simulated('panda') as arm, arm.record(folder / 'run.npz') as recording:
+        program('teach')['play'](arm, folder / 'bow.json', 1.0, 0.0)
+    way = np.load(recording.path)['pose'][:, :3, 3]
+    assert max(np.linalg.norm(way - tip, axis=1).min() for tip in tips) < 5e-3
+    np.testing.assert_allclose(way[-1], tips[-1], atol=2e-3)
+    with pytest.raises(SystemExit, match='exists'):
+        teach(['record', 'bow.json', '--simulated'])
 
 
 @pytest.mark.slow  # quick: test_every_kind_of_command_is_answered of test_client.py, in the loop
