@@ -314,7 +314,7 @@ def _put_holds(memory: Array, places: list[int], rows: NDArray[np.intp], poses: 
             (places[0], PLAN, ('pose',), poses.reshape(-1, 16)),
             (places[0], PLAN, ('begin', 'event', 'until', 'wakes'), np.inf),
             (places[0], PLAN, ('kind',), 0.0),  # HOLD and False are 0
-            (places[1], STATE, ('late', 'waits', 'stops', 'is_open', 'went_back'), 0.0)):
+            (places[1], STATE, ('late', 'stops', 'is_open', 'went_back'), 0.0)):
         for name in names:
             start, shape = table.shape_of(name, {})
             at = begin + start - HEADER

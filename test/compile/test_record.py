@@ -338,7 +338,7 @@ def led(kind):
                    'path': Path([5.1, 5.6, 6.1], [at(0.1), at(0.2, 0.5), at(0.1)])}[kind], 5.0)
     for k in range(100):
         guide.at(5.0 + PERIOD * k, BOX, np.zeros(6))
-        guide.plan(BOX, np.zeros(6))
+        guide.plan(BOX)
     return guide
 
 
@@ -351,7 +351,7 @@ def targets_of(guide, seed):
         if k == 500:
             guide.add(PoseGoal(at(-0.1, 0.3)), time + 0.1)
         guide.at(time, BOX, lag)
-        guide.plan(BOX, lag)
+        guide.plan(BOX)
         found.append((guide.waits, guide.clamped, guide.records[1].slots.tobytes()))
     return found
 
@@ -390,7 +390,7 @@ def test_targets_between_two_plans_follow_from_their_records_to_the_last_bit(kin
         for _ in range(1000):
             time += PERIOD if rng.random() < 0.99 else rng.choice([0.0, 0.5, -0.1])
             state.is_open = False
-            motion.put_target(plan, state, time, 1.0)
+            motion.put_target(plan, state, np.zeros(6), time, 1.0)
             found.append(state.slots.tobytes())
         runs.append(found)
     assert runs[0] == runs[1]
@@ -408,7 +408,7 @@ def test_numbers_of_a_motion_never_make_a_kernel_leave_its_arrays():
         plan, state = guide.records
         for k in range(30):
             state.is_open = False
-            motion.put_target(plan, state, 5.2 + PERIOD * k, 1.0)
+            motion.put_target(plan, state, np.zeros(6), 5.2 + PERIOD * k, 1.0)
             used += np.isfinite(state.pose).all()
     assert used > 1000
 

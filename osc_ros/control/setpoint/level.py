@@ -309,7 +309,7 @@ class Level:
 
     def plan(self) -> None:
         """Plan the target's motions, see `SetPointGenerator.plan`."""
-        self.generator.plan(self.task.limits, self._d.task_lag[self._i])
+        self.generator.plan(self.task.limits)
 
     def jump(self, time: float = -math.inf) -> None:
         """Begin the motions that are due before the next tick, see `SetPointGenerator.jump`."""

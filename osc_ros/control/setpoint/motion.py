@@ -18,11 +18,13 @@ from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.setpoint.phase import (
     advance_rate,
+    LAG,
     NEAR,
     PHASE,
     put_slowed,
     SLOWEST_STOP,
     stand,
+    waits,
 )
 from osc_ros.control.setpoint.pieces import add_offset, put_displaced, put_state
 from osc_ros.control.tasks.feedback import axes_of, guided_by_link
@@ -53,6 +55,9 @@ RATE = 10.0  # decay rate of the speed if Python is late [1/s]
 # [m/s²]. At the default natural frequency, 20 rad/s, the arm is then 2 mm behind the target.
 LARGEST_LOSS = 0.8
 SLOWING = 0.04  # time constant with which the rate of this time changes [s]
+# The same while the arm lags, relative to CALM, or that of these limits: the target uses all of
+# the acceleration limit, and brakes within 0.15 m at the default limits.
+PAUSING = 0.5
 # Time constant of a change of the speed override: at full speed it uses half of the default limit
 # of the acceleration, and all of that of the jerk [s].
 CALM = 0.15
@@ -85,9 +90,9 @@ PLAN = Table(
          'none'),
     Slot('until', (), 's', 'end of a twist, on the clock of the states'),
     Slot('wakes', (), 's', 'stamp from which `SetPointGenerator.plan` has work after a '
-         'tick: the start of the next scheduled motion, or of a look whether the arm comes; '
+         'tick: the start of the next scheduled motion; '
          '-infinite if the target goes on from another pose; infinite: none'),
-    Slot('reach', (2,), 'rad, m', 'largest errors of the arm before the target waits for it'),
+    Slot('leash', (2,), 'rad, m', 'largest lags of the arm before the motion waits for it'),
     Slot('knot_count', (), '', 'number m of the knots of the path', int),
     Slot('times_at', (), '', 'address of their times (m,)', int),
     Slot('poses_at', (), '', 'address of their poses (m, 4, 4)', int),
@@ -101,11 +106,11 @@ STATE = Table(
     Slot('now', (), 's', 'stamp of the last tick; -infinite before the first tick'),
     Slot('pace', (), 's', 'time between the last two ticks'),
     Slot('late', (), 's', 'delay of the clock of the motion: the pauses'),
-    Slot('waits', (), '', 'whether the target stands still until the arm catches up', bool),
-    Slot('stopped', (), 's', 'start of this pause, on the clock of the motion'),
     Slot('is_open', (), '', 'whether Python has not looked at the last target yet', bool),
     Slot('went_back', (), '', 'whether the clock went back far since Python looked', bool),
     Slot('course', (6,), 'rad/s, m/s', 'twist of the last target, if time had not been slowed'),
+    Slot('onset', (6,), 'rad/s, m/s', 'course at the start of a motion that leads back; 0 for '
+         'others, and when it has turned'),
     Slot('loss', (), '', 'acceleration along the path that near pairs took at the last tick, '
          'relative to LARGEST_LOSS; 0 after its use'),
     *PHASE,
@@ -187,17 +192,51 @@ def _allowed_rate(plan, state):
 
 
 @inlined
-def _went_back(plan, state, time, speed):
+def _product(row, x):
+    """Return the scalar product of two arrays (n,)."""
+    total = 0.0
+    for j in range(len(x)):
+        total += row[j] * x[j]
+    return total
+
+
+@inlined
+def _leaves(state, lag, leash):
+    """Whether a lag (6,) exceeds a leash (2,), and the motion leads away from the arm."""
+    # Not while a motion that leads back still brakes: it would never turn. A motion that waits
+    # goes on at half of the leash: the arm then need not catch up and follow at once.
+    course, onset = state.course, state.onset
+    if _product(onset, course) > 0.0:
+        return False
+    for i in range(6):
+        onset[i] = 0.0
+    share = 0.5 if waits(state) else 1.0
+    for part in range(2):
+        ahead, going, most = 0.0, 0.0, share * leash[part]
+        for i in range(3 * part, 3 * part + 3):
+            ahead += lag[i] * lag[i]
+            going += lag[i] * course[i]
+        if ahead > most * most and going > 0.0:
+            return True
+    return False
+
+
+@inlined
+def _went_back(plan, state, lag, time, speed):
     """Set the time of the tick [s]; return whether the clock went back by over LONGEST_BACK."""
     # While the clock pauses, or the rate is below 1, `late` grows: the motion ends later.
     step = time - state.now
     if step == 0.0:
         return False
     if 0.0 < step <= _longest_step(state):
-        allowed = _allowed_rate(plan, state)
+        allowed, reason, settling = _allowed_rate(plan, state), NEAR, SLOWING
         if plan.kind == HOLD and plan.begin == np.inf:  # nothing moves
             stand(state, speed)
-        state.late += step - advance_rate(state, speed, allowed, NEAR, SLOWING, step)
+        elif _leaves(state, lag, plan.leash):
+            allowed, reason = min(allowed, 0.0), LAG
+        if reason == LAG or allowed == 1.0 and state.reason == LAG:
+            settling = PAUSING * state.calm
+        state.late += step - advance_rate(state, speed, allowed, reason, settling, step)
     elif state.now > -np.inf:
         state.late += step
     else:
@@ -287,12 +326,13 @@ def _follow(plan, state, link, passed):
 
 
 @kernel
-def put_target(plan, state, time, speed):
+def put_target(plan, state, lag, time, speed):
     """Write the target at a time [s] on the clock of the states to `state`, a record STATE."""
+    # `lag` (6,): of the arm behind the last target, base axes [rad, m]
     state.override = speed  # speed override, 0 to 1
     if _is_overdue(plan, state):
         _coast(plan, state)
-    if _went_back(plan, state, time, speed):
+    if _went_back(plan, state, lag, time, speed):
         state.went_back = state.is_open = True
     twist, acceleration = state.twist, state.acceleration
     _put_motion(plan, time - state.late, state.x, state.pose, twist, acceleration)
@@ -302,27 +342,14 @@ def put_target(plan, state, time, speed):
         state.is_open = True
 
 
-@inlined
-def leaves(error, twist, reach):
-    """Whether an error (6,) exceeds a limit (2,), and the target still moves away from the arm."""
-    for part in range(2):
-        ahead = going = 0.0
-        for i in range(3 * part, 3 * part + 3):
-            ahead += error[i] * error[i]
-            going += error[i] * twist[i]
-        if ahead > reach[part] * reach[part] and going > 0.0:
-            return True
-    return False
-
-
 @kernel
 def look(m, d):
     """Check the targets of all tasks after a tick; return whether Python must plan for one."""
-    # Not while the targets move, the arm follows, and no motion ends before the next tick.
+    # Not while the targets move, and no motion ends before the next tick.
     asks, guides = False, m.target_records
     for i in range(d.k):
         plan, state = plan_at(guides[i, 0]), state_at(guides[i, 1])
-        if not _is_due(plan, state) and not leaves(d.task_lag[i], state.twist, plan.reach):
+        if not _is_due(plan, state):
             state.is_open = False
         asks = asks or state.is_open
     return asks
@@ -349,15 +376,6 @@ def note_loss(m, d):
                 along += unit * way[a] * taken[a]
         if along > 0.0:  # not NaN either
             state.loss = along / np.sqrt(speed) / LARGEST_LOSS
-
-
-@inlined
-def _product(row, x):
-    """Return the scalar product of two arrays (n,)."""
-    total = 0.0
-    for j in range(len(x)):
-        total += row[j] * x[j]
-    return total
 
 
 @inlined
@@ -388,10 +406,10 @@ def _have_one_schedule(guides, i, j):
 @inlined
 def any_waits(m):
     """Whether a target waits for the arm."""
-    waits, guides = False, m.target_records
+    found, guides = False, m.target_records
     for i in range(len(guides)):
-        waits = waits or state_at(guides[i, 1]).waits
-    return waits
+        found = found or waits(state_at(guides[i, 1]))
+    return found
 
 
 @kernel
@@ -408,7 +426,7 @@ def put_targets(m, d, speed):
     for i in range(d.k):
         plan, state = plan_at(guides[i, 0]), state_at(guides[i, 1])
         passed = time - state.now
-        put_target(plan, state, time, speed)
+        put_target(plan, state, d.task_lag[i], time, speed)
         if plan.kind == FOLLOW:
             _follow(plan, state, guided_by_link(m, d, i, state.pose),
                     passed if 0.0 < passed <= LONGEST_STEP else 0.0)

@@ -34,7 +34,7 @@ def advance_rate(at, override, allowed, reason, settling, dt):
     # constant is `settling` [s] until the rate is back.
     before = at.rate
     wanted, time = before if at.stops else override, at.calm
-    if allowed < wanted:
+    if allowed < wanted and not at.stops:
         wanted, at.reason = allowed, reason
     elif at.reason <= OVERRIDE or before >= override:
         at.reason = OVERRIDE if wanted < 1.0 and not at.stops else FULL
@@ -57,6 +57,12 @@ def advance_rate(at, override, allowed, reason, settling, dt):
 def stand(at, override):
     """Set the rate of a set-point at rest: the next motion begins with it."""
     at.rate, at.rate_slope, at.reason = override, 0.0, FULL
+
+
+@inlined
+def waits(at):
+    """Whether the motion stands, or moves at less than half its speed, as the arm lags."""
+    return at.reason == LAG and at.rate < 0.5 * at.override
 
 
 @inlined

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.addresses import address_of, numbers_at
-from osc_ros.compile.compiled import inlined, kernel, view
+from osc_ros.compile.compiled import inlined, kernel, plain, view
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.joint_motion import motion_to_goal, unit_hint
@@ -24,6 +24,7 @@ from osc_ros.control.setpoint.phase import (
     put_slowed,
     SLOWEST_STOP,
     stand,
+    waits,
 )
 from osc_ros.control.setpoint.pieces import Pieces, put_state
 from osc_ros.dynamics.algebra.vectors import assign, smoothed
@@ -214,7 +215,7 @@ class PostureSetPoint:
     @property
     def waits(self) -> bool:
         """Whether the motion pauses because a joint lags."""
-        return self.is_moving and bool(self.record.reason == LAG)
+        return self.is_moving and bool(plain(waits)(self.record))
 
     @property
     def left(self) -> float:

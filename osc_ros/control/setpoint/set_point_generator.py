@@ -26,7 +26,6 @@ from osc_ros.control.setpoint.motion import (
     DRIFT,
     FOLLOW,
     HOLD,
-    leaves,
     LENGTH,
     PATH,
     PLAN,
@@ -34,7 +33,7 @@ from osc_ros.control.setpoint.motion import (
     put_target,
     STATE,
 )
-from osc_ros.control.setpoint.phase import first_rate, FULL, NEAR, SLOWEST_STOP
+from osc_ros.control.setpoint.phase import first_rate, FULL, OVERRIDE, SLOWEST_STOP, waits
 from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.stamps import OLDEST
 from osc_ros.control.setpoint.trajectory import AT_REST, Path, PoseGoal
@@ -45,9 +44,9 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 TOLERATED = 1.02  # largest ratio to a limit at which the target changes direction without a stop
-LOOKS = 0.02  # period in which a target that waits for the arm checks the arm's error [s]
 SPARSEST = 0.25  # longest time between two poses of one stream [s]
-# A path leads on where the target was going if its way in this time [s] has this cosine with it.
+# A motion leads on where the target was going if its way in this time [s] has this cosine with
+# the present course.
 FORWARD, LEADS_ON = 0.2, 0.7
 FORESIGHT = 1000.0  # ignore a face of the box that a twist would reach later than this [s]
 
@@ -103,9 +102,9 @@ def rehearse() -> None:
     poses[1, :2, :2] = [[0.8, -0.6], [0.6, 0.8]]
     path = path_within(path_through([0.0, 2.0, 4.0, 9.0], poses, limits), limits)
     guide.add(path, 0.0)
-    for time, error in ((0.0, 0.0), (0.1, 0.0), (0.2, 9.0), (0.3, 0.0)):
-        guide.at(time, limits, np.full(6, error))
-        guide.plan(limits, np.full(6, error))
+    for time in (0.0, 0.1, 0.2, 0.3):
+        guide.at(time, limits)
+        guide.plan(limits)
         guide.add(TwistGoal(np.full(6, 0.1), 9.0), 0.1)
     composed(guide.target, np.zeros((3, 6)))
 
@@ -120,9 +119,10 @@ class SetPointGenerator:
     # `osc_ros.control.setpoint.motion`; `at` does this for Python. `plan`, the slow part, runs
     # after the target was used: its duration has no effect on the motion if it returns before the
     # next tick.
-    # If the arm cannot follow, the target pauses, see `TargetLimits.leash`; the time of a path
-    # slows down before an obstacle, see `motion.note_loss`. After a pause of the clock the target
-    # resumes where it was; if the clock goes back, it stops and all scheduled motions are dropped.
+    # The time of a motion slows down while the arm cannot follow, see `TargetLimits.leash`, and
+    # that of a path before an obstacle, see `motion.note_loss`. After a pause of the clock the
+    # target resumes where it was; if the clock goes back, it stops and all scheduled motions are
+    # dropped.
 
     FASTEST = 1e100  # larger entries of a twist are reduced before its length is computed
 
@@ -196,7 +196,7 @@ class SetPointGenerator:
     def keep_within(self, limits: TargetLimits) -> None:
         """Set the error at which the target waits for the arm, from the next tick on."""
         plan, state = self.records
-        plan.reach[:], state.calm = limits.leash_pair, _calm(limits)
+        plan.leash[:], state.calm = limits.leash, _calm(limits)
 
     @property
     def target(self) -> Target:
@@ -207,7 +207,7 @@ class SetPointGenerator:
     @property
     def waits(self) -> bool:
         """Whether the target pauses because the arm lags."""
-        return bool(self.records[1].waits)
+        return bool(plain(waits)(self.records[1]))
 
     @property
     def _moves(self) -> bool:
@@ -222,8 +222,6 @@ class SetPointGenerator:
     def _ask(self) -> None:
         """Write to the plan the time at which `plan` must be called."""
         first = self._pending[0][0] if self._pending else np.inf
-        if self.waits:
-            first = min(first, float(self.records[1].now) + LOOKS)
         self.records[0].wakes = -np.inf if self._rejoins else first
 
     def add(self, motion: Motion, start: float) -> None:
@@ -284,9 +282,10 @@ class SetPointGenerator:
         # affects only the next target. `error` (6,): pose error at the last tick, base axes,
         # [angular; linear] [rad, m], zero along axes without motion control; `speed`: speed
         # override, 0 to 1.
+        self.keep_within(limits)
         self.jump(limits, time)
-        self.plan(limits, error)
-        put_target(*self.records, time, speed)
+        self.plan(limits)
+        put_target(*self.records, AT_REST if error is None else error, time, speed)
         return self.target
 
     def jump(self, limits: TargetLimits, time: float = -np.inf) -> None:
@@ -300,9 +299,9 @@ class SetPointGenerator:
             state.is_open = True
             self.plan(limits)
 
-    def plan(self, limits: TargetLimits, error: Array | None = None) -> None:
+    def plan(self, limits: TargetLimits) -> None:
         """Plan the motions that begin at the last target; continue after plans that end soon."""
-        # call this after using the target; parameters as for `at`
+        # call this after using the target
         plan, state = self.records
         if not state.is_open:
             return
@@ -318,8 +317,6 @@ class SetPointGenerator:
             self._begin(motion, limits)
         if by > plan.until:
             self._begin(STOP, limits)
-        if error is not None and (self._moves or self.waits):
-            self._watch(error, limits)
         while plain(clock_after)(state, soon - state.now) >= plan.event:
             event, plan.event = plan.event, np.inf  # also if this raises
             self._handle_end(limits, event)
@@ -335,7 +332,7 @@ class SetPointGenerator:
     def predicted_target(self, time: float) -> Target:
         """The target at a time [s] after the last tick, if no more motions are commanded."""
         # Twist and acceleration are those at full speed, from which a motion is planned; less if
-        # near pairs slow the motion.
+        # near pairs or a lag slow the motion.
         scheduled = [motion for start, motion in self._pending if start <= time]
         plan, state = self.records
         if not scheduled and time <= plan.until:
@@ -346,7 +343,7 @@ class SetPointGenerator:
             if now > end:
                 return Target(self._sample(end).pose)
             found = self._sample(now)
-            if state.reason != NEAR:
+            if state.reason <= OVERRIDE:
                 return found
             share = rate / state.override if state.override else 0.0
             return Target(found.pose, share * found.twist, share ** 2 * found.acceleration)
@@ -378,14 +375,16 @@ class SetPointGenerator:
             self._motion = motion  # it comes to rest already, as fast as the arm can
             return
         present = self._sample(now + late - state.late)
-        if not self._leads_on(motion, present, now):
+        along = self._share_along(motion, present, now)
+        if state.reason <= OVERRIDE or along <= LEADS_ON:
             present = self._begin_rate(present, limits)
+        state.onset[:] = state.course if along < 0.0 else 0.0
         if isinstance(motion, Path) and now >= motion.times[-1]:
             motion = PoseGoal(motion.poses[-1])  # the path is over: go to its end
         self._motion, state.late, plan.event = motion, late, np.inf
         self._rejoins = self.clamped = False
         plan.until = motion.until if isinstance(motion, TwistGoal) else np.inf
-        state.waits = state.stops = False
+        state.stops = False
         plan.bounds[0] = np.minimum(limits.box[0], present.pose[:3, 3])
         plan.bounds[1] = np.maximum(limits.box[1], present.pose[:3, 3])
         if isinstance(motion, TwistGoal):
@@ -424,14 +423,14 @@ class SetPointGenerator:
             else:
                 self._motion = PoseGoal(end.pose)
                 self._settle(self._motion)
-        elif isinstance(motion, Path) and not self.waits:
+        elif isinstance(motion, Path):
             if now < motion.times[0]:
                 self._settle(base, until=float(motion.times[0]))
             else:
                 self._begin(motion, limits, state.late, now)
         elif isinstance(base, PoseGoal):
             self._settle(base)
-        elif isinstance(motion, PoseGoal) and not self.waits:
+        elif isinstance(motion, PoseGoal):
             self._begin(motion, limits, state.late, now)
         else:
             pose = self._sample(now).pose
@@ -449,50 +448,19 @@ class SetPointGenerator:
         if isinstance(base, Drift):
             plan.kind, plan.twist[:], plan.since = DRIFT, base.twist, base.since
 
-    def _watch(self, error: Array, limits: TargetLimits) -> None:
-        """Stop the target if the arm lags by more than `leash`; continue below half of `leash`."""
-        near, (plan, state) = 0.5 * np.array(limits.leash_pair), self.records
-        if not self.waits and not plain(leaves)(error, state.twist, limits.leash_pair):
-            return
-        motion, until, now = self._motion, plan.until, state.now - state.late
-        if not self.waits:
-            self._begin(STOP, limits)
-            self._motion, plan.until = motion, until
-            state.stopped, state.waits = now, True
-        elif _is_near(error, *near) or self._turns_back(error, near, limits):
-            # also if the motion leads back to the arm: one that cannot follow any farther would
-            # never catch up otherwise; a path resumes where it paused
-            self._begin(motion, limits,
-                        state.now - state.stopped if isinstance(motion, Path) else 0.0)
-
-    def _turns_back(self, error: Array, near: Array, limits: TargetLimits) -> bool:
-        """Whether the target rests, and its motion would not lead away from the arm."""
-        # `error` (6,) is the pose error from the arm to the target; below `near` (2,) [rad, m] it
-        # is ignored.
-        state, motion = self.records[1], self._motion
-        if state.twist.any():
-            return False
+    def _share_along(self, motion: Motion, present: Target, now: float) -> float:
+        """Cosine of the present course and the way of another motion; negative: it leads back."""
+        # A motion that leads on stays slow, if lag or near pairs slow the present one. In another
+        # direction it starts at full rate: an arm that is held may leave.
         if isinstance(motion, TwistGoal):
-            return not plain(leaves)(error, motion.twist, near)
-        now = state.stopped
-        goal = (motion if isinstance(motion, Path)
-                else PoseGoal(limits.inside(motion.pose))).at(now)
-        way = goal.twist - difference(goal, self.target)[0]
-        way[:3] = goal.pose[:3, :3] @ way[:3]
-        return not plain(leaves)(error, way, near)
-
-    def _leads_on(self, motion: Motion, present: Target, now: float) -> bool:
-        """Whether near pairs slow the present path, and a path leads on in its direction."""
-        # Then its time stays slow. In another direction it starts at full rate: an arm that is
-        # held may leave.
-        state = self.records[1]
-        if not (isinstance(motion, Path) and state.reason == NEAR):
-            return False
-        goal = motion.at(now + FORWARD)
-        way = -difference(goal, present)[0]
-        way[:3] = goal.pose[:3, :3] @ way[:3]
-        way, course = (np.repeat([LENGTH, 1.0], 3) * x for x in (way, state.course))
-        return bool(way @ course > LEADS_ON * np.linalg.norm(way) * np.linalg.norm(course))
+            way = motion.twist
+        else:
+            goal = motion.at(now + FORWARD)
+            way = -difference(goal, present)[0]
+            way[:3] = goal.pose[:3, :3] @ way[:3]
+        way, course = (np.repeat([LENGTH, 1.0], 3) * x for x in (way, self.records[1].course))
+        length = float(np.linalg.norm(way) * np.linalg.norm(course))
+        return float(way @ course) / length if length > 0.0 else 0.0
 
     def _begin_rate(self, present: Target, limits: TargetLimits) -> Target:
         """Set the rate for a new motion, see `first_rate`; return `present` as at this rate."""
@@ -577,7 +545,3 @@ def _calm(limits: TargetLimits) -> float:
     return float(max((2.0 / np.e * limits.speed / limits.acceleration).max(),
                      np.sqrt(limits.speed / limits.jerk).max()))
 
-
-def _is_near(error: Array, turning: float, moving: float) -> bool:
-    return bool(error[:3] @ error[:3] <= turning * turning
-                and error[3:] @ error[3:] <= moving * moving)

@@ -57,8 +57,8 @@ class TargetLimits(Group, group='target'):
     Limits of a target's motion, and its workspace; of pairs, rotation and then translation.
 
     All of speed, acceleration and jerk are finite, or all infinite: then the target jumps to its
-    goal. After a pause the target goes on when the arm's lag is less than half of `leash`. `box`
-    (2, 3) is the workspace: lowest and highest position, base frame, may be infinite [m].
+    goal. `box` (2, 3) is the workspace: lowest and highest position, base frame, may be infinite
+    [m].
 
     Raises
     ------
@@ -109,11 +109,6 @@ class TargetLimits(Group, group='target'):
         if np.isfinite(self.box).any() and not self.smooth:
             raise InputError('a workspace box wants a finite speed, acceleration and jerk of the '
                              'target, to stop at its faces')
-
-    @cached_property
-    def leash_pair(self) -> tuple[float, float]:
-        """`leash` as two floats, for faster access [rad], [m]."""
-        return float(self.leash[0]), float(self.leash[1])
 
     @cached_property
     def smooth(self) -> bool:
