@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.control.setpoint.joining import composed, difference, Drift
 from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.trajectory import Path
-from osc_ros.control.setpoint.waypoints import BRAKE_KNOTS, excess, LONGER, slowed
+from osc_ros.control.setpoint.waypoints import excess, LONGER, slowed_to_rest
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.errors import InputError
@@ -136,17 +136,24 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
     if joining.approach == 'refuse' and (away > FAR).any():
         raise InputError(f'{_away_text(away)}: it must begin within {FAR[1]:g} m and {FAR[0]:g} '
                          'rad of it')
-    # to rest at the end; if the next chunk comes earlier, it takes over at the present speed
-    course = slowed_to_rest(course, start, joining.slow_down)
+    path, fade = entered(course, present, start, joining.fade, joining.slow_down, limits)
+    return Entry(path, start, start - observed_at, skipped, fade, delay, away)
+
+
+def entered(course: Path, present: Target, start: float, fade: float, slow_down: float,
+            limits: TargetLimits) -> tuple[Path, float]:
+    """Return the path from `present` at `start` into a course and to rest at its end; its fade."""
+    # to rest at the end; if another course comes earlier, it takes over at the present speed
+    course = slowed_to_rest(course, start, slow_down)
     # the difference to the present motion, with the error of the observed pose, fades out
-    fade, path = joining.fade, joined(course, present, start, joining.fade)
-    # limits only lengthen the fade; `path_within` refuses a chunk that itself exceeds them
+    path = joined(course, present, start, fade)
+    # limits only lengthen the fade; `path_within` refuses a course that itself exceeds them
     for _ in range(PLANS):
         if excess(path, limits) <= 1.0 or excess(course, limits) > 1.0:
             break
         fade *= LONGER
         path = joined(course, present, start, fade)
-    return Entry(path, start, start - observed_at, skipped, fade, delay, away)
+    return path, fade
 
 
 def _away_text(away: Array) -> str:
@@ -170,17 +177,6 @@ def joined(course: Path, present: Target, start: float, fade: float) -> Path:
     targets[0] = present
     return Path(knots, [t.pose for t in targets], [t.twist for t in targets],
                 [t.acceleration for t in targets])
-
-
-def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
-    """Return the path, slowed down at its end along the same way, so that it ends at rest."""
-    # In D [s] the rate of the path parameter τ falls from 1 to 0: τ' = 1 - 10x³ + 15x⁴ - 6x⁵, x
-    # from 0 to 1. τ advances by D/2, so the path ends D/2 later.
-    D = min(duration, 2.0 * float(path.times[-1] - max(start, path.times[0])))
-    x = np.linspace(0.0, 1.0, BRAKE_KNOTS)
-    return slowed(path, D, x - 2.5 * x ** 4 + 3.0 * x ** 5 - x ** 6,
-                  1.0 - x ** 3 * (10.0 - 15.0 * x + 6.0 * x ** 2),
-                  -30.0 * x ** 2 * (1.0 - x) ** 2 / D, APART)
 
 
 def _at(course: Path, time: float) -> Target:

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.setpoint.chunks import slow_down_setting
+from osc_ros.control.setpoint.chunks import entered, slow_down_setting
 from osc_ros.control.setpoint.joining import composed
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
-from osc_ros.control.setpoint.waypoints import excess
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.setting import Group, setting
@@ -68,8 +67,8 @@ class Stream:
     """The newest poses of a stream, and the target's motion that follows them."""
 
     # The course is the quadratic fitted by least squares to the poses of the last `horizon`, which
-    # averages the remaining jitter of the times. Each pose starts a new plan: a quintic from the
-    # state of the target to the state of the course one `horizon` ahead.
+    # averages the remaining jitter of the times. Each pose is a chunk of one pose: the target
+    # enters this course within `horizon`, and slows down behind it.
 
     def __init__(self, following: Following) -> None:
         self.following = following
@@ -113,41 +112,29 @@ class Stream:
         # them is followed at its own speed.
         following, newest = self.following, self._times[-1]
         lag = self.period if following.mode == 'follow' else 0.0
-        path = self._path(present, start, lag, following.horizon, speed)
-        # beyond the limits: stretch; if that is not enough, the caller's check refuses the path
-        for stretched in (1.4, 2.0):
-            if excess(path, limits) <= 1.0:
-                break
-            path = self._path(present, start, lag, stretched * following.horizon, speed)
+        horizon, slow_down = following.horizon, following.slow_down
+        times = start + np.array([0.0, horizon, horizon + 0.5 * slow_down])
+        states = self._course(times - lag)
+        course = Path(times, [one.pose for one in states], [one.twist for one in states],
+                      [one.acceleration for one in states]).at_lower_speed(speed)
+        path, _ = entered(course, present, start, speed * horizon, speed * slow_down, limits)
         missing_at = max(start, newest + MISSING * self.period)
-        hold = PoseGoal(self._poses[-1], arrival=missing_at + following.slow_down)
+        hold = PoseGoal(self._poses[-1], arrival=missing_at + slow_down)
         return Continuation(path, hold, missing_at)
 
-    def _path(self, present: Target, start: float, lag: float, horizon: float, speed: float
-              ) -> Path:
-        """Quintic to the course in `horizon` [s], then a quintic to rest, as at full speed."""
-        course, slow_down = self._course(start + horizon - lag), self.following.slow_down
-        rest = course.pose.copy()
-        rest[:3, 3] += 0.5 * slow_down * course.twist[3:]
-        still, joined = np.zeros(6), start + speed * horizon
-        return Path([start, joined, joined + speed * slow_down],
-                    [present.pose, course.pose, rest],
-                    [present.twist, course.twist / speed, still],
-                    [present.acceleration, course.acceleration / speed ** 2, still])
-
-    def _course(self, time: float) -> Target:
+    def _course(self, wanted: Array) -> list[Target]:
+        """States of the course at times [s]."""
         times, poses = self._regular_times(), list(self._poses)
         newest = float(times[-1])
         R = poses[-1][:3, :3]
         rows = np.array([pose_error(poses[-1], pose) for pose in poses])
         rows[:, :3] = rows[:, :3] @ R  # in the axes of the newest pose
-        away = times - newest
         degree = min(2, len(poses) - 1)
         c = np.zeros((3, 6))
-        c[:degree + 1] = np.polynomial.polynomial.polyfit(away, rows, degree)
-        s = time - newest
-        x = np.array([c[0] + s * (c[1] + s * c[2]), c[1] + 2.0 * s * c[2], 2.0 * c[2]])
-        return composed(Target(poses[-1]), x)
+        c[:degree + 1] = np.polynomial.polynomial.polyfit(times - newest, rows, degree)
+        return [composed(Target(poses[-1]), np.array([
+            c[0] + s * (c[1] + s * c[2]), c[1] + 2.0 * s * c[2], 2.0 * c[2]]))
+            for s in (wanted - newest).tolist()]
 
     def _regular_times(self) -> Array:
         """Return the times (m,) of the poses [s], without the jitter of their arrival."""

@@ -53,7 +53,7 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
     for ramps, brakes in ((False, False), (True, False), (False, True), (True, True)):
         path = between.with_ends(None if ramps else first, None if brakes else AT_REST)
         if ramps:
-            path = _shift_to(path.times[0], _reverse(_brake(_reverse(path), limits)))
+            path = _reversed(_brake(_reversed(path), limits))
         if brakes:
             path = _brake(path, limits)
         if excess(path, limits) <= 1.0:
@@ -106,74 +106,57 @@ def _is_near(pose: Array, poses: Array) -> bool:
     return bool((lengths[0] <= np.maximum(NEAR * lengths[1], NEAREST)).all())
 
 
-def _reverse(path: Path) -> Path:
-    """Return the path in the opposite direction; time t becomes -t."""
+def _reversed(path: Path) -> Path:
+    """Return the path in the opposite direction, with the same start time."""
+    ends = float(path.times[0] + path.times[-1])
     times, poses, twists, accelerations = (knots[::-1] for knots in _knots(path))
-    back = Path(-times, poses, -twists, accelerations)
-    back.points = -path.points[::-1]
+    back = Path(ends - times, poses, -twists, accelerations)
+    back.points = ends - path.points[::-1]
     return back
 
 
-def _shift_to(time: float, path: Path) -> Path:
-    """Return the path shifted in time so that it begins at `time` [s]."""
-    late = time - path.times[0]
-    moved = Path(path.times + late, path.poses, path.twists, path.accelerations)
-    moved.points = path.points + late
-    return moved
-
-
-def slowed(path: Path, duration: float, passed: Array, rate: Array, slope: Array, gap: float
-           ) -> Path:
-    """Return a path that slows down to rest at its end in `duration` [s], along the same way."""
-    # It begins duration / 2 before the end, and ends duration / 2 later. At BRAKE_KNOTS equal
-    # steps, `passed` (m,) is the progress of the path parameter τ, as a share of the duration,
-    # `rate` is τ', `slope` is τ'' [1/s]. Knots less than `gap` [s] before the beginning are left
-    # out.
+def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
+    """Return the path, slowed down at its end along the same way, so that it ends at rest."""
+    # In D [s] the rate of the path parameter τ falls from 1 to 0: τ' = 1 - 10x³ + 15x⁴ - 6x⁵, x
+    # from 0 to 1. τ advances by D/2, so the path ends D/2 later. The path does not slow down
+    # before `start`.
     end = float(path.times[-1])
-    begin = end - 0.5 * duration
-    poses, twists, accelerations = (np.empty((BRAKE_KNOTS, *shape))
-                                    for shape in ((4, 4), (6,), (6,)))
-    path.sample(np.minimum(begin + duration * passed, end), poses, twists, accelerations)
-    before, rates = path.times < begin - gap, rate[:, None]
-    knots = begin + duration * np.linspace(0.0, 1.0, BRAKE_KNOTS)
-    return Path(np.concatenate([path.times[before], knots]),
-                np.concatenate([path.poses[before], poses]),
-                np.concatenate([path.twists[before], rates * twists]),
-                np.concatenate([path.accelerations[before],
-                                rates ** 2 * accelerations + slope[:, None] * twists]))
+    D = min(duration, 2.0 * (end - max(start, float(path.times[0]))))
+    begin, x = end - 0.5 * D, np.linspace(0.0, 1.0, BRAKE_KNOTS)
+    rate, slope = 1.0 - x ** 3 * (10.0 - 15.0 * x + 6.0 * x ** 2), (
+        -30.0 * x ** 2 * (1.0 - x) ** 2 / D)
+    poses, v, a = (np.empty((BRAKE_KNOTS, *shape)) for shape in ((4, 4), (6,), (6,)))
+    path.sample(np.minimum(begin + D * (x - 2.5 * x ** 4 + 3.0 * x ** 5 - x ** 6), end),
+                poses, v, a)
+    rate, slope = rate[:, None], slope[:, None]
+    after = begin + D * x, poses, rate * v, rate ** 2 * a + slope * v
+    before = path.times < begin - 1e-3 * D
+    return Path(*(np.concatenate([knots[before], added])
+                  for knots, added in zip(_knots(path), after)))
 
 
 def _brake(path: Path, limits: TargetLimits) -> Path:
     """Return a path that ends in motion, braked to rest at its end; it takes longer."""
-    # In the braking time D the rate of the path parameter τ falls from 1 to 0: τ' = 1 - 3x² + 2x³,
-    # x from 0 to 1. τ advances by D/2, and the largest deceleration is 1.5 / D times the speed.
     end = float(path.times[-1])
     last = path.at(end).twist.reshape(2, 3)
-    duration = 1.5 * float((np.linalg.norm(last, axis=1) / (
+    # the largest deceleration is 15/8 of the mean one
+    duration = 1.875 * float((np.linalg.norm(last, axis=1) / (
         BRAKE_SHARE * limits.acceleration)).max())
-    x = np.linspace(0.0, 1.0, BRAKE_KNOTS)
-    rate = 1.0 - 3.0 * x ** 2 + 2.0 * x ** 3
     # only the last part of the path changes
     kept = max(np.searchsorted(path.times, end - duration * LONGER ** BRAKE_PLANS) - 1, 0)
-    best = part = _path_of([knots[kept:] for knots in _knots(path)])
+    best = part = Path(*(knots[kept:] for knots in _knots(path)))
     for _ in range(BRAKE_PLANS):
         if not 0.0 < duration < 2.0 * (end - path.times[0]):
             break
-        best = slowed(part, duration, x - x ** 3 + 0.5 * x ** 4, rate,
-                      6.0 * (x ** 2 - x) / duration, 1e-3 * duration)
+        best = slowed_to_rest(part, end - duration, duration)
         if excess(best, limits) <= 1.0:
             break
         duration *= LONGER
-    braked = _path_of([np.concatenate([before[:kept], after])
-                       for before, after in zip(_knots(path), _knots(best))])
+    braked = Path(*(np.concatenate([before[:kept], after])
+                    for before, after in zip(_knots(path), _knots(best))))
     braked.points = path.points
     return braked
 
 
 def _knots(path: Path) -> tuple[Array, Array, Array, Array]:
     return path.times, path.poses, path.twists, path.accelerations
-
-
-def _path_of(knots: list[Array]) -> Path:
-    times, poses, twists, accelerations = knots
-    return Path(times, poses, twists, accelerations)
