@@ -281,7 +281,8 @@ class LawBackend(ABC):
         self._command(requests.follow_joints, motion)
 
     def hold(self) -> None:
-        """Stop as fast as the limits allow, and hold the pose."""
+        """Stop as fast as the limits allow, and hold the pose; this also ends free drive."""
+        self.set_free_drive(False)
         self._command(requests.hold)
 
     def set_free_drive(self, is_on: bool) -> None:

@@ -244,6 +244,14 @@ def test_hold_stops_on_the_way(arm):
     assert distance(arm.pose(), here) < 1e-3
 
 
+def test_hold_also_ends_free_drive(arm):
+    arm.free_drive(True)
+    arm.sleep(0.5)
+    arm.hold()
+    arm.sleep(0.5)
+    arm.move_to(arm.pose(shift=(0.0, 0.0, 0.01)))
+
+
 def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
     arm.impedance([30.0] * 3 + [1000.0] * 3, damping_ratio=0.9)
     goal = arm.pose(shift=(0.0, 0.0, 0.05))
