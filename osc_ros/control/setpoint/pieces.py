@@ -92,6 +92,13 @@ class Pieces:
         return _together([none, *(_extremes(self.coefficients[k:k + PART])
                                   for k in range(1, len(self.coefficients), PART))])
 
+    def after(self, wait: float) -> Pieces:
+        """Return this motion, which begins at rest, after a time at rest [s]."""
+        rest = np.zeros(self.coefficients[:1].shape)
+        rest[..., 0] = self.at(0.0)[0]
+        return Pieces(np.concatenate([[0.0], self.times + wait]),
+                      np.concatenate([rest, self.coefficients]))
+
     def parts(self) -> Iterator[Pieces]:
         """Yield the motion in parts of PART pieces, on the same memory."""
         for k in range(0, len(self.coefficients), PART):

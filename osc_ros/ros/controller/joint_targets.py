@@ -15,7 +15,9 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.control.law import Law
+from osc_ros.control.setpoint.joint_motion import AT_REST
 from osc_ros.control.setpoint.stamps import require_timely, SOON, start_of
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
@@ -47,11 +49,11 @@ class JointTargets:
     """Topics ~/target_joint and ~/joint_trajectory, and the action ~/follow_joint_trajectory."""
 
     def __init__(self, node: Node, loop: Any, law: Law, lead: Callable[[], None],
-                 answer: Callable[[str, Any, InputError | None, str], None]) -> None:
+                 answer: Callable[..., None]) -> None:
         self._node, self._loop, self._law = node, loop, law
         self._names = law.robot.joint_names
         # `lead` sets the parameter `mode` to 'joints', or raises InputError. `answer` gets the
-        # topic, the stamp of the message, the reason of a refusal or None, and a warning.
+        # topic, the stamp of the message, why it is refused or None, a warning, and its start.
         self._lead, self._answer = lead, answer
         self.subscriptions = [
             node.create_subscription(JointState, '~/target_joint', self._on_goal, 10),
@@ -77,28 +79,29 @@ class JointTargets:
     # topics
 
     def _on_goal(self, message: JointState) -> None:
-        def command() -> str:
+        def command() -> tuple[str, float]:
             goal = self._columns(message.name, 'positions', [message.position])[0]
             speed = None if not len(message.velocity) else self._columns(
                 message.name, 'velocities', [message.velocity])[0]
             start_of(messages.seconds(message.header.stamp), self._loop.time, SOON)
             self._go(goal, speed)
-            return ''
+            return '', 0.0
 
         self._command('target_joint', message.header.stamp, command)
 
     def _on_trajectory(self, message: JointTrajectory) -> None:
-        self._command('joint_trajectory', message.header.stamp, lambda: self._follow(message)[1])
+        self._command('joint_trajectory', message.header.stamp, lambda: self._follow(message)[1:])
 
-    def _command(self, topic: str, sent: Any, command: Callable[[], str]) -> None:
+    def _command(self, topic: str, sent: Any, command: Callable[[], tuple[str, float]]) -> None:
         """Execute a command of a topic, which preempts a goal of the action, and answer."""
+        # it returns a warning, and its start [s], 0: now
         try:
-            text = command()
+            text, start = command()
         except InputError as error:
-            self._answer(topic, sent, error, '')
+            self._answer(topic, sent, error)
             return
         self.preempt(f'a command on {topic} has replaced it')
-        self._answer(topic, sent, None, text)
+        self._answer(topic, sent, None, text, start)
 
     def _go(self, goal: Array, speed: Array | None = None) -> float:
         """Move to a goal (n,) from now on; return the duration [s]."""
@@ -129,8 +132,8 @@ class JointTargets:
             found[k, order] = row
         return found
 
-    def _follow(self, message: JointTrajectory) -> tuple[float, str]:
-        """Command a trajectory; return the time at which it ends [s], and a warning."""
+    def _follow(self, message: JointTrajectory) -> tuple[float, str, float]:
+        """Command a trajectory; return its end [s], a warning, and its start if it waits, or 0."""
         self._require_active()
         points: Sequence[JointTrajectoryPoint] = message.points
         if not points:
@@ -145,25 +148,33 @@ class JointTargets:
             rows = [getattr(point, what) for point in points]
             is_given = what == 'positions' or any(len(row) for row in rows)
             columns.append(self._columns(message.joint_names, what, rows) if is_given else None)
-        positions = columns[0]
+        positions, wait = columns[0], 0.0
         if start > 0.0:
             require_timely(start + float(times[0]), start + float(times[-1]), now)
-            times += start - now
+            wait = start - now if start - now > SOON and times[-1] > 0.0 else 0.0
+            times += start - now - wait
             if times[-1] > 0.0:
                 is_left = times > 0.0
                 times, columns = times[is_left], [
                     None if rows is None else rows[is_left] for rows in columns]
         if times[-1] <= 0.0:
             return now + self._go(positions[-1]), (
-                f'the last point was for {-times[-1]:.3g} s ago: it is a goal for now')
-        if len(times) == 1 and columns[1] is columns[2] is None:
+                f'the last point was for {-times[-1]:.3g} s ago: it is a goal for now'), 0.0
+        if len(times) == 1 and columns[1] is columns[2] is None and not wait:
             self._law.require_joint_goal(positions[-1], None, self._loop.q)
             self._lead()
             return now + float(self._loop.request(
-                requests.reach_joints, float(times[0]), positions[-1])), ''
-        motion = self._law.joint_path(*self._loop.read(requests.joint_set_point), times, *columns)
+                requests.reach_joints, float(times[0]), positions[-1])), '', 0.0
+        state, held = self._loop.read(requests.joint_set_point)
+        motion = self._law.joint_path(state, held, times, *columns)
+        if wait:
+            if np.abs(state[1:]).max() > AT_REST:
+                raise InputError(f'the joints move, and the trajectory begins in {wait:.3g} s: '
+                                 f'send it when they rest, or at most {SOON:g} s before it begins')
+            motion = motion.after(wait * self._loop.read(requests.speed_override) / FULL_SPEED)
         self._lead()
-        return now + float(self._loop.request(requests.follow_joints, motion)), ''
+        return (now + float(self._loop.request(requests.follow_joints, motion)), '',
+                start if wait else 0.0)
 
     # action
 
@@ -175,7 +186,7 @@ class JointTargets:
             if request.multi_dof_trajectory.points:
                 raise InputError('multi_dof_trajectory: give a trajectory of joints')
             self._tolerances = self._tolerances_of(request)
-            self._end, _ = self._follow(request.trajectory)
+            self._end, *_ = self._follow(request.trajectory)
         except InputError as error:
             self._node.get_logger().error(f'follow_joint_trajectory refused: {error}')
             self._finish('abort', INVALID_GOAL, str(error))

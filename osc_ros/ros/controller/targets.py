@@ -193,13 +193,13 @@ class Targets:
         self._answer('obstacles', sent, DiagnosticStatus.WARN if text else DiagnosticStatus.OK,
                      text)
 
-    def _answer_joints(self, topic: str, sent: Time, error: InputError | None, text: str = ''
-                       ) -> None:
+    def _answer_joints(self, topic: str, sent: Time, error: InputError | None, text: str = '',
+                       start: float = 0.0) -> None:
         """Log and answer a command of the joints; `text` is a warning."""
         if error is not None:
             self._refuse(topic, 'one', error, sent)
             return
-        self._accept(Accepted(next(iter(self._law.levels)), topic, sent, 0.0), text)
+        self._accept(Accepted(next(iter(self._law.levels)), topic, sent, start), text)
 
     # accepted goals
 

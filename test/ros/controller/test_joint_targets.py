@@ -125,6 +125,30 @@ def test_trajectory_ends_at_its_last_point(spin):
     np.testing.assert_allclose(rig.joints, [0.2, *there[1:]])
 
 
+@pytest.mark.parametrize('first', [0.0, 1.0])
+def test_trajectory_that_begins_later_rests_until_then(spin, first):
+    rig = Answering(spin)
+    far = (first + 1.0, first + 2.0)
+    times, rows = [first, *far], [READY + 0.01 * (first > 0.0), READY + 0.05, READY + 0.1]
+    answer = rig.trajectory(JOINTS, times, rows, after=30.0)
+    assert (answer.level, answer.message) == (DiagnosticStatus.OK, 'begins in 30 s')
+    motion = rig.controller._loop.read(lambda engine: engine.law.joints.motion)
+    for time in np.linspace(0.0, 30.0, 50):
+        np.testing.assert_allclose(motion.at(time)[0], READY, atol=1e-3)  # it swung back by 0.26
+    for time, row in zip(times, rows):
+        np.testing.assert_allclose(motion.at(30.0 + time)[0], row, atol=1e-3)
+    rig.trajectory(JOINTS, [0.0], [READY + 0.1], after=10.0)  # a goal for this time
+    motion = rig.controller._loop.read(lambda engine: engine.law.joints.motion)
+    np.testing.assert_allclose(motion.at(10.0)[0], READY + 0.1, atol=1e-2)
+    assert motion.duration == pytest.approx(10.0, abs=0.1)
+    rig.goal(JOINTS, READY + 0.5)
+    for _ in range(100):
+        rig.ask()
+    answer = rig.trajectory(JOINTS, far, rows[1:], after=30.0)
+    assert answer.level == DiagnosticStatus.ERROR and 'the joints move' in answer.message
+    assert rig.trajectory(JOINTS, far, rows[1:], after=0.2).level == DiagnosticStatus.OK
+
+
 @pytest.mark.parametrize('names, times, rows, text', [
     (['elbow'], [1.0], [[0.0]], "no joint 'elbow'.*panda_joint1"),
     ([], [1.0], [[]], 'one or more names'),
