@@ -50,7 +50,7 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
-from trajectory_msgs.msg import MultiDOFJointTrajectory
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint, MultiDOFJointTrajectory
 
 from osc_ros.control.setpoint.trajectory import figure_of_eight
 from osc_ros.ros.messages import messages
@@ -251,6 +251,29 @@ def _trajectories(count: int, seconds: float, poses_only: bool = False) -> Any:
     return kind
 
 
+def _joint_trajectories(count: int, seconds: float) -> Any:
+    """Return an entry of KINDS that sends a path of the joints with `count` points."""
+    def kind(sender: Disturber, wanted: Wanted) -> Any:
+        message, times = JointTrajectory(joint_names=wanted.joints), seconds * np.arange(
+            1, count + 1) / count
+        ways = DISTANCE * (1.0 - np.cos(2.0 * np.pi * times / seconds))
+        for time, way in zip(times.tolist(), ways.tolist()):
+            point = JointTrajectoryPoint(positions=[one + way for one in wanted.position])
+            point.time_from_start = messages.duration(time)
+            message.points.append(point)
+        return sender.published(JointTrajectory, 'joint_trajectory', [message])
+    return kind
+
+
+@contextmanager
+def _in_turn(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
+    """Send a path of the tip, a path of the joints and a hold in turn."""
+    with ExitStack() as stack:
+        sends = [stack.enter_context(KINDS[kind](sender, wanted)) for kind in (
+            'long_trajectories_of_poses', 'long_joint_trajectories', 'holds')]
+        yield lambda k: sends[k % 3](k)
+
+
 @contextmanager
 def _pushing(sender: Disturber, topic: str, frame: str) -> Iterator[Send]:
     """Yield a function that publishes wrenches, with a force axis along z and force feedback."""
@@ -407,6 +430,7 @@ KINDS: dict[str, Callable[[Disturber, Wanted], Any]] = {
     'short_trajectories': _trajectories(50, 2.0),
     'long_trajectories': _trajectories(10_000, 20.0),
     'long_trajectories_of_poses': _trajectories(10_000, 20.0, poses_only=True),
+    'long_joint_trajectories': _joint_trajectories(10_000, 20.0), 'paths_in_turn': _in_turn,
     'wrenches': _wrench_targets, 'measured_wrenches': _measured_wrenches, 'postures': _postures,
     'payloads': _payloads, 'gravities': _gravities, 'sets': _sets, 'atomic_sets': _atomic_sets,
     'bad_sets': _bad_sets, 'questions': _questions, 'holds': _holds, 'releases': _releases,

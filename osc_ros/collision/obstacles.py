@@ -133,8 +133,9 @@ class Obstacle:
         else:
             half = 0.5 * size[1] if self.shape == 'capsule' else 0.0
             p[2] -= np.clip(p[2], -half, half)
-            return size[0] - float(np.linalg.norm(p))
-        return -float(np.linalg.norm(np.maximum(gaps, 0.0)) + min(gaps.max(), 0.0))
+            return size[0] - math.sqrt(p @ p)
+        outside = np.maximum(gaps, 0.0)
+        return -math.sqrt(outside @ outside) - min(float(gaps.max()), 0.0)
 
     @property
     def solid(self) -> tuple[int, list[float], float]:
@@ -179,7 +180,7 @@ def changed_obstacles(present: Mapping[str, Obstacle], changes: Mapping[str, Obs
 def put_solid(solids: Any, k: int, obstacle: Obstacle) -> None:
     """Write an obstacle as solid k of a record SOLIDS, except its times."""
     solids.kind[k], solids.size[k], solids.radius[k] = obstacle.solid
-    solids.axes[k], solids.place[k] = obstacle.pose[:3, :3].ravel(), obstacle.pose[:3, 3]
+    solids.axes[k], solids.place[k] = obstacle.pose[:3, :3].reshape(9), obstacle.pose[:3, 3]
     solids.angular_velocity[k], solids.velocity[k] = obstacle.velocity[:3], obstacle.velocity[3:]
     solids.state[k], solids.has_changed[k] = PRESENT, True
     solids.may_be_touched[k] = obstacle.touch

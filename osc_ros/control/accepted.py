@@ -75,10 +75,10 @@ def bounded_twist(twist: Array, limits: TargetLimits) -> tuple[Array, str]:
     parts, texts = twist.reshape(2, 3).copy(), []
     for part, most, unit in zip(parts, limits.speed, ('rad/s', 'm/s')):
         largest = float(np.abs(part).max())
-        size = largest * float(np.linalg.norm(part / largest)) if largest > 0.0 else 0.0
-        if size > most:
+        length = math.sqrt((part / largest) @ (part / largest)) if largest > 0.0 else 0.0
+        if (size := largest * length) > most:
             require_unit('speed', size, most, unit)
-            part[:] = part / largest * (most / np.linalg.norm(part / largest))
+            part[:] = part / largest * (most / length)
             texts.append(f'{size:.3g} {unit} is too fast: {most:.3g} {unit} is used')
     return parts.ravel(), '; '.join(texts)
 

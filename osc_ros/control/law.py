@@ -1353,7 +1353,8 @@ class Law:
             if level.task.name == task.name and not task.frame:
                 torque = np.abs(setup.J[6 * i:6 * i + 6].T @ wrench)
                 share = torque / setup.settings.limits.effort
-                if share[k := int(np.argmax(share))] > 1.0:
+                if share.max() > 1.0:
+                    k = int(np.argmax(share))
                     raise InputError(
                         f'wrench {wrench.tolist()} needs a torque of {torque[k]:.3g} at '
                         f"'{setup.robot.joint_names[k]}', whose limit is "

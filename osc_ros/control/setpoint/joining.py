@@ -102,7 +102,8 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     if speed is None:
         speed = _NO_SPEED
     else:  # without a finite speed limit [rad/s, m/s], only the velocity goes to zero
-        end[0, np.isinf(speed)], synchronization = np.nan, ruckig.Synchronization.No
+        end[0] = np.where(np.isinf(speed), np.nan, 0.0)
+        synchronization = ruckig.Synchronization.No
     _shares_by_need(x, end[1:], speed, limits.speed, limits.acceleration, limits.jerk, _BY_NEED)
     best: tuple[float, float, Pieces] | None = None
     is_moving = bool(x[1:].any())
@@ -126,13 +127,13 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
 def _share(base: Base, offset: Pieces, limits: TargetLimits, bounds: Array, now: float) -> float:
     """Largest ratio of the target's motion to a limit in the transition; ≥ 2 outside the box."""
     times = offset.duration * SAMPLES
+    states = _STATES
     if isinstance(base, Path):
-        base.sample(now + times, *_STATES)
+        base.sample(now + times, *states)
     else:  # the twist of the base is constant, so its state at one time is enough
         state = base.at(now)
-        for array, value in zip(_STATES, (state.pose, state.twist, state.acceleration)):
-            array[:] = value
-    return float(_largest_share(_STATES, offset.times, offset.coefficients, times, limits.speed,
+        states = state.pose[None], state.twist[None], state.acceleration[None]
+    return float(_largest_share(states, offset.times, offset.coefficients, times, limits.speed,
                                 limits.acceleration, bounds, _STATE))
 
 
@@ -212,13 +213,15 @@ def _put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x
 def _largest_share(states, knots, coefficients, times, speed, acceleration, bounds, room):
     """Largest ratio of base ⊕ offset to a limit of speed or acceleration; ≥ 2 outside the box."""
     # `states`: poses (k, 4, 4), twists, accelerations (k, 6) of the base at `times` (k,) since the
-    # start of the offset [s]; `knots` (m,), `coefficients` (m - 1, 6, 6): the offset; `speed`,
-    # `acceleration` (2,): limits, angular and linear; `bounds` (2, 3): box [m]; `room`: memory.
+    # start of the offset [s], or one of each for all times; `knots` (m,), `coefficients`
+    # (m - 1, 6, 6): the offset; `speed`, `acceleration` (2,): limits, angular and linear; `bounds`
+    # (2, 3): box [m]; `room`: memory.
     (poses, twists, accelerations), most = states, 0.0
     to_pose, to_twist, to_acceleration, x = room
     for k in range(len(times)):
         put_state(knots, coefficients, times[k], x)
-        add_offset(poses[k], twists[k], accelerations[k], x, to_pose, to_twist, to_acceleration)
+        i = min(k, len(poses) - 1)
+        add_offset(poses[i], twists[i], accelerations[i], x, to_pose, to_twist, to_acceleration)
         for i in range(3):
             if not (bounds[0, i] - AT_THE_EDGE <= to_pose[i, 3] <= bounds[1, i] + AT_THE_EDGE):
                 most = max(most, 2.0)

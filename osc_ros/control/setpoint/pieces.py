@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import ruckig
 from scipy.interpolate import CubicSpline
 
-from osc_ros.compile.compiled import inlined, kernel, released
+from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.dynamics.algebra.spatial import (
     add,
     body_acceleration,
@@ -30,7 +30,9 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-PART, OVERLAP = 512, 28  # knots of a spline solved together; additional knots on each side
+# Knots of a spline solved together, or pieces that one call of a kernel computes, because it holds
+# the GIL; additional knots of a spline on each side.
+PART, OVERLAP = 512, 28
 SHORTEST = 1e-7  # shorter pieces of a plan are left out [s]
 SAMPLES = 9  # samples of each piece at which a motion is checked
 
@@ -54,7 +56,10 @@ class Pieces:
     def between(cls, times: Array, q: Array, v: Array, a: Array) -> Pieces:
         """Return the quintics between positions, velocities and accelerations (m, d) at times."""
         coefficients = np.empty((len(times) - 1, q.shape[1], 6))
-        _put_quintics(times, q, v, a, coefficients)
+        for k in range(0, len(coefficients), PART):
+            last = k + PART + 1
+            _put_quintics(times[k:last], q[k:last], v[k:last], a[k:last],
+                          coefficients[k:k + PART])
         return cls(times, coefficients)
 
     @property
@@ -143,7 +148,7 @@ def planned(start: Array, end: Array, bounds: Array, duration: float = 0.0,
         return None
     parts = np.array([[(*axis.brake.t, *axis.t), (*axis.brake.j, *axis.j)]
                       for axis in plan.profiles[0]])
-    times, coefficients = np.empty(9 * d + 2), np.zeros((9 * d + 1, d, 6))
+    times, coefficients = np.empty(9 * d + 2), np.empty((9 * d + 1, d, 6))
     m = _put_cubics(parts, start, end[0], float(plan.duration), times, coefficients)
     return Pieces(times[:m], coefficients[:m - 1])
 
@@ -225,13 +230,14 @@ def _put_cubics(parts, start, goal, total, times, coefficients):
             c[1] = d * (v + h * (a + 0.5 * h * j))
             c[2] = 0.5 * d * d * (a + h * j)
             c[3] = d * d * d / 6.0 * j
+            c[4] = c[5] = 0.0
         if not np.isnan(goal[i]):  # without rounding errors of Ruckig
             c = coefficients[count - 1, i]
             c[0] += goal[i] - (c[0] + c[1] + c[2] + c[3])
     return count + 1
 
 
-@released
+@kernel
 def _put_quintics(times, q, v, a, coefficients):
     """Write coefficients (m - 1, d, 6) of the quintics between states q, v, a (m, d)."""
     for k in range(len(times) - 1):
@@ -289,7 +295,7 @@ def _put_state(times, coefficients, time, x):
     put_state(times, coefficients, time, x)
 
 
-@released
+@kernel
 def _put_samples(times, coefficients, at, states):
     """Write the times and states of `Pieces.samples`."""
     for k in range(len(times) - 1):

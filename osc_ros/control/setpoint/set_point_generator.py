@@ -459,7 +459,7 @@ class SetPointGenerator:
             way = -difference(goal, present)[0]
             way[:3] = goal.pose[:3, :3] @ way[:3]
         way, course = (np.repeat([LENGTH, 1.0], 3) * x for x in (way, self.records[1].course))
-        length = float(np.linalg.norm(way) * np.linalg.norm(course))
+        length = float(np.sqrt((way @ way) * (course @ course)))
         return float(way @ course) / length if length > 0.0 else 0.0
 
     def _begin_rate(self, present: Target, limits: TargetLimits) -> Target:
@@ -498,7 +498,7 @@ class SetPointGenerator:
             own = twist[3 * part:3 * part + 3]
             if (largest := np.abs(own).max()) > self.FASTEST:  # its square may be infinite
                 own *= self.FASTEST / largest
-            length = np.linalg.norm(own)
+            length = np.sqrt(own @ own)
             if length > most:
                 own *= most / length
                 self.clamped = True

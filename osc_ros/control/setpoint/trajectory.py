@@ -260,10 +260,10 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
 
 def require_rigid(what: str, poses: Array) -> None:
     """Raise InputError, which names `what` and an index, if poses (m, 4, 4) are not all rigid."""
-    k = _first_not_rigid(poses)
-    if k >= 0:
-        index = f' {k}' if len(poses) > 1 else ''
-        raise InputError(f'{what}{index} {why_not_rigid(poses[k])}')
+    for first in range(0, len(poses), PART):  # in parts, because the kernel holds the GIL
+        if (k := _first_not_rigid(poses[first:first + PART])) >= 0:
+            index = f' {first + k}' if len(poses) > 1 else ''
+            raise InputError(f'{what}{index} {why_not_rigid(poses[first + k])}')
 
 
 def _phase(times: Array, duration: float, ramp: float, period: float
@@ -304,7 +304,7 @@ def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | 
     return rates
 
 
-@released
+@kernel
 def _first_not_rigid(poses):
     """Index of the first pose (4, 4) that is not rigid or not finite; -1 if there is none."""
     for k in range(len(poses)):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 import ctypes
 from pathlib import Path
@@ -37,7 +37,8 @@ NUMBER = 8  # [bytes]
 MUTEX_SIZE = 16  # size of the memory for a pthread_mutex_t [integers]
 SEMAPHORE_SIZE = 8  # size of the memory for a sem_t [integers]
 BUSY = 5e-5  # time until another attempt to lock the mutex [s]
-UNDISTURBED = 0.005  # switch interval of Python's threads while one of them has the mutex [s]
+STALE = 2e-4  # more than the usual switch interval [s]
+UNDISTURBED = 0.002  # switch interval of Python's threads while one of them has the mutex [s]
 INHERITS = 1  # PTHREAD_PRIO_INHERIT: the owner of the mutex gets the priority of a waiting thread
 
 
@@ -70,22 +71,14 @@ _usual = sys.getswitchinterval()  # switch interval outside of `_undisturbed`
 
 
 @contextmanager
-def _undisturbed() -> Iterator[Callable[[float], None]]:
-    """Context in which no other thread requests the GIL; yields a `sleep` that allows it."""
-    def begin() -> None:
-        global _usual
-        if (interval := sys.getswitchinterval()) < 0.5 * UNDISTURBED:
-            _usual = interval  # a longer one was set by another thread in this context
-        sys.setswitchinterval(UNDISTURBED)
-
-    def wait(time: float) -> None:
-        sys.setswitchinterval(_usual)
-        sleep(time)
-        begin()
-
-    begin()
+def _undisturbed() -> Iterator[None]:
+    """Context in which other threads wait for UNDISTURBED before they request the GIL."""
+    global _usual
+    if (interval := sys.getswitchinterval()) < 0.5 * UNDISTURBED:
+        _usual = interval  # a longer one was set by another thread in this context
+    sys.setswitchinterval(UNDISTURBED)
     try:
-        yield wait
+        yield
     finally:
         sys.setswitchinterval(_usual)
 
@@ -207,10 +200,12 @@ class RclCalls:
         """Return a context in which compiled code handles no message; new messages wait."""
         # The thread must keep the GIL, or the message would wait for other threads, too: PyDLL
         # locks the mutex without releasing the GIL. Call nothing in this context that releases it.
-        sleep(0.0)  # let other threads have the GIL; their switch interval starts again here
-        with _undisturbed() as wait:
+        with _undisturbed():
+            # Other threads may have the GIL before, and not after, this one has the mutex: by now
+            # they wait with the new interval, also those that had begun to wait before.
+            sleep(STALE)
             while self._locking.pthread_mutex_trylock(self._at_mutex):
-                wait(BUSY)
+                sleep(BUSY)
             try:
                 yield
             finally:

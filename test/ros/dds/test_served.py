@@ -24,8 +24,10 @@ from node_rig import gravity, JOINTS, READY, Rig, use_newest_publisher
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.loop import requests
 from osc_ros.loop.journal import loaded_piece
+from osc_ros.loop.process import realtime
 from osc_ros.recording.replay import Replay
 from osc_ros.recording.tape import runs_of, segments_of
+from osc_ros.ros.dds import rcl_calls
 from osc_ros.ros.messages import commands
 from readers import arguments_of, READERS
 
@@ -131,6 +133,25 @@ def test_time_is_that_of_the_state_that_was_answered_last(spin):
         deadline = time.perf_counter() + PATIENCE
         while loop.time != pytest.approx(0.002 * rig.hardware.tick):
             assert time.perf_counter() < deadline  # not spun: the main thread concludes nothing
+
+
+def test_threads_that_run_python_get_no_turn_while_the_loop_waits(spin, monkeypatch):
+    # A thread that waits for the interpreter's lock requests it after the interval that was set
+    # when its wait began: so a request sets a long one before it last lets other threads run.
+    intervals, sleep = [], rcl_calls.sleep
+    loop = Rig(spin).activate().controller._loop
+    monkeypatch.setattr(rcl_calls, 'sleep', lambda time: (
+        intervals.append(sys.getswitchinterval()), sleep(time)))
+    with monkeypatch.context() as short:
+        short.setattr(rcl_calls, '_usual', realtime.SWITCH_INTERVAL)
+        before = sys.getswitchinterval()
+        realtime.switch_threads_quickly()
+        try:
+            loop.request(lambda engine: intervals.append(None))
+        finally:
+            sys.setswitchinterval(before)
+    allowed = intervals[:intervals.index(None)]
+    assert allowed and min(allowed) == pytest.approx(rcl_calls.UNDISTURBED)
 
 
 @pytest.mark.parametrize('velocity', [
