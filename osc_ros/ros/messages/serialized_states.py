@@ -27,6 +27,9 @@ Flags = NDArray[np.bool_]
 # Accepted number of bytes after the last field. A publisher of Fast DDS adds none,
 # `rclpy.serialization.serialize_message` leaves at most 12, other middleware pads to 4.
 MOST_TRAILING = 12
+# A part of a state is of the period before if its next stamp, one interval later, would be nearer
+# to the newest stamp than this share of the interval; see `_drop_former`.
+NEAR, MOST_DROPS = 0.4, 3
 FIELDS = ('position', 'velocity', 'effort')
 READ, CUT_SHORT, TOO_LONG, OTHER_NAMES = range(4)
 # Entries of the record of a message: stamp, byte position and number of the names; then for each
@@ -73,10 +76,13 @@ class JointStateReader:
         # record of the last message; values of the last state
         self._found: list[int] = self._record.tolist()
         self._rows = self._values.copy()
-        # of messages with a part of the joints: values and stamp of each joint; whether it has
-        # come since the last state; and the names of all their joints
-        self._parts, self._stamps = self._rows.copy(), [(0, 0)] * len(self.names)
-        self._has_come, self._others = np.zeros(len(self.names), dtype=bool), dict[str, None]()
+        # of messages with a part of the joints: values of each joint; its last stamp, and the time
+        # from the one before [ns]; whether it has come since the last state; the names of all
+        # their joints; and how often since two parts were of one period a part was dropped
+        self._parts, self._has_come = self._rows.copy(), np.zeros(len(self.names), dtype=bool)
+        self._stamps = np.zeros(len(self.names), dtype=np.int64)
+        self._intervals, self._others = self._stamps.copy(), dict[str, None]()
+        self._drops = 0
         # the names are parsed only if they differ from those of the last message
         self._known, self._places = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)
         # compile now, and not when the first message comes
@@ -123,15 +129,31 @@ class JointStateReader:
     def _joined(self, data: bytes, values: Array, stamp: tuple[int, int], used: Flags
                 ) -> tuple[Array, tuple[int, int]]:
         """Add a message with some of the joints; return the values (3, n) of all, and a stamp."""
-        self._parts[:, used] = values[:, used]
-        self._stamps = [stamp if is_new else old for is_new, old in zip(used, self._stamps)]
+        self._parts[:, used], now = values[:, used], 10**9 * stamp[0] + stamp[1]
+        self._intervals[used] = now - self._stamps[used]
+        self._stamps[used] = now
         self._has_come |= used
         self._others.update(dict.fromkeys(self._names_in(data)[0]))
+        if self._has_come.all():
+            self._drop_former()
         if not self._has_come.all():
             missing = self.names[int(self._has_come.argmin())]
             raise IncompleteError(f"{self._topic} lacks '{missing}' (has: "
                                   f"{', '.join(self._others)})")
-        return self._parts.copy(), min(self._stamps)
+        seconds, nanoseconds = divmod(int(self._stamps.min()), 10**9)
+        return self._parts.copy(), (seconds, nanoseconds)
+
+    def _drop_former(self) -> None:
+        """Wait for the next message of joints whose last one is of the period before."""
+        # The rest of that period was lost: without this, all later states would have two periods.
+        # Clocks may differ by a period, so this is tried only MOST_DROPS times in a row.
+        behind = self._stamps.max() - self._stamps
+        is_former = np.abs(behind - self._intervals) < NEAR * self._intervals
+        if not is_former.any():
+            self._drops = 0
+        elif self._drops < MOST_DROPS:
+            self._drops += 1
+            self._has_come &= ~is_former
 
     def velocities(self) -> Array:
         """Velocities (n,) [rad/s, m/s] of the last state; InputError: missing or not finite."""

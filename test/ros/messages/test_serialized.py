@@ -26,7 +26,11 @@ from std_msgs.msg import Float64MultiArray  # noqa: E402
 from osc_ros.compile.compiled import unlocked  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.ros.messages import commands, messages, serialized_states  # noqa: E402
-from osc_ros.ros.messages.serialized_states import JointStateReader, MOST_TRAILING  # noqa: E402
+from osc_ros.ros.messages.serialized_states import (  # noqa: E402
+    IncompleteError,
+    JointStateReader,
+    MOST_TRAILING,
+)
 from readers import found  # noqa: E402
 
 texts = st.text(st.characters(blacklist_characters='\0', blacklist_categories=('Cs',)),
@@ -47,6 +51,26 @@ def states(draw):
     message.position, message.velocity, message.effort = (draw(fields) for _ in range(3))
     return message, draw(st.lists(texts | st.sampled_from(names or ['']), min_size=1, max_size=5,
                                   unique=True))
+
+
+@pytest.mark.parametrize('behind', [0.0, 0.3, 0.7, 1.0, 1.3, 400.0])  # of a clock [periods]
+@pytest.mark.parametrize('lost', ['a', 'b'])
+def test_after_a_lost_part_the_parts_are_those_of_one_period_again(lost, behind):
+    reader, ages = JointStateReader(('a', 'b')), []
+    for k in range(1, 60):
+        for name, stamp in (('a', k), ('b', k - behind)):
+            if k == 20 and name == lost:
+                continue
+            state = JointState(name=[name], position=[float(k)], velocity=[0.0])
+            state.header.stamp = messages.stamp(10.0 + 0.002 * stamp)
+            try:
+                ages.append(k - reader.positions(serialize_message(state), lambda joints: joints))
+            except IncompleteError:
+                pass
+    assert len(ages) >= 59 - 1 - 2 * serialized_states.MOST_DROPS  # no rate is halved
+    if behind < 0.6:  # else the stamps do not say which parts are of one period
+        np.testing.assert_array_equal(ages[-30:], 0.0)
+    assert np.max(ages[-30:]) <= 1.0
 
 
 def judged(message, names):
