@@ -17,17 +17,18 @@ from attacked import Attacked, direction, home, robot_of
 from driven import Driven
 from foreign import ForeignPlant
 from hardware import ARMS
-from osc_ros import Clearance, InputError, JointDrive, Law, Robot, shipped_shapes
+from osc_ros import Clearance, InputError, JointDrive, Law, Posture, Robot, shipped_shapes
 from osc_ros.collision.obstacles import Obstacle
+from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.safety.supervision import STALE_TARGET
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.look_at import LookAt
-from osc_ros.control.tasks.task import Gains, Stiffness, Task
+from osc_ros.control.tasks.task import Gains, Stiffness, TargetLimits, Task
 from osc_ros.loop import requests
 from variants import quick_if
 
@@ -554,6 +555,67 @@ def test_last_of_several_changes_that_wait_counts_and_the_engine_says_that_one_w
 # random commands and changes
 
 
+def any_free_drive(rng, robot, settings):
+    return FreeDrive(axes=tuple(rng.choice(['free', 'locked'], 6)),
+                     lock=rng.choice([5.0, 60.0, 200.0]), rate=rng.choice([0.5, 8.0, 50.0]),
+                     damping=(rng.choice([0.0, 0.5, 5.0]), rng.choice([0.0, 50.0, 500.0]))
+                     ).applied_to(Settings.of(robot))
+
+
+def any_axes(rng, robot, settings):
+    if settings.leader != 'tasks':
+        raise InputError('the tip does not lead')
+    return with_tip(settings, axes=tuple(rng.choice(['motion', 'force', 'free'], 6)))
+
+
+def any_gains(rng, robot, settings):
+    return with_tip(settings, gains=Gains(natural_frequency=rng.choice([3.0, 20.0, 80.0], 6),
+                                          damping_ratio=rng.choice([0.3, 1.0, 3.0], 6)))
+
+
+def any_stiffness(rng, robot, settings):
+    return with_tip(settings, gains=Stiffness(
+        stiffness=rng.choice([1.0, 30.0, 200.0], 6) * np.repeat([1.0, 20.0], 3)))
+
+
+def any_limits(rng, robot, settings):
+    limits = Settings.of(robot).limits
+    return replace(settings, limits=replace(
+        limits, velocity=limits.velocity * rng.choice([0.2, 0.6, 1.0]),
+        effort=limits.effort * rng.choice([0.8, 1.0])))
+
+
+def any_target_limits(rng, robot, settings):
+    return with_tip(settings, limits=TargetLimits(
+        rng.choice([0.05, 1.0, 2.5], 2), rng.choice([0.2, 5.0, 12.0], 2),
+        rng.choice([2.0, 50.0], 2)))
+
+
+def any_blend_time(rng, robot, settings):
+    return replace(settings, blend_time=rng.choice([0.001, 0.05, 0.3, 1.0]))
+
+
+def any_observer(rng, robot, settings):
+    return replace(settings, disturbance=rng.choice([None, Disturbance()]),
+                   observation=Observation(bandwidth=rng.choice([5.0, 30.0, 100.0])))
+
+
+def any_posture(rng, robot, settings):
+    return replace(settings, posture=Posture(
+        rng.choice([0.0, 2.0, 15.0]), rng.choice([0.3, 1.0]), rng.choice([0.0, 5.0])))
+
+
+def any_joint_drive(rng, robot, settings):
+    return replace(Settings.of(robot), joints=JointDrive(
+        natural_frequency=rng.choice([3.0, 20.0, 60.0]), ramp=rng.choice([0.01, 0.4]),
+        speed=rng.choice([0.3, 1.0])))
+
+
+ANY_KINDS = {one.__name__: one for one in (
+    any_free_drive, any_axes, any_gains, any_stiffness, any_limits, any_target_limits,
+    any_blend_time, any_observer, any_posture, any_joint_drive)}
+
+
 class Fuzzed(Attacked):
     """An arm that gets random commands and changes; it counts ticks without a torque."""
 
@@ -579,7 +641,10 @@ class Fuzzed(Attacked):
         return self
 
     def use(self, kind):
-        found = KINDS[kind](self.law.robot, self.law.settings)
+        found = (KINDS.get(kind) or partial(ANY_KINDS[kind], self.rng))(
+            self.law.robot, self.law.settings)
+        if self.clearance is not None:
+            self.clearance = replace(self.clearance, margin=self.rng.choice([0.005, 0.02, 0.06]))
         robot, settings = (found, self.law.settings) if isinstance(found, Robot) else (
             self.law.robot, replace(found, clearance=self.clearance))
         self.engine.use_setup(self.law.new_setup(settings, robot, self.engine.q),
@@ -589,6 +654,18 @@ class Fuzzed(Attacked):
         pose = self.plant.pose()
         pose[:3, 3] += self.rng.uniform(-0.3, 0.3, 3)
         return PoseGoal(pose)
+
+    def poses(self, count):
+        poses = np.repeat(self.plant.pose()[None], count, axis=0)
+        poses[:, :3, 3] += np.cumsum(self.rng.uniform(-0.02, 0.02, (count, 3)), axis=0)
+        return poses
+
+    def solids(self, count):
+        rng, tip = self.rng, self.plant.pose()[:3, 3]
+        shapes = (('sphere', 0.05), ('box', (0.1, 0.2, 0.05)), ('capsule', (0.03, 0.3)),
+                  ('cylinder', (0.05, 0.2)))
+        return {f'solid {k}': Obstacle.at(*shapes[rng.integers(4)], tip + 0.3 * rng.normal(size=3))
+                for k in range(count)}
 
     def commands(self):
         rng, engine, n = self.rng, self.engine, self.robot.n
@@ -608,6 +685,23 @@ class Fuzzed(Attacked):
             'impedance': lambda: requests.set_impedance(engine, Impedance(
                 rng.choice([5.0, 200.0, 2000.0], 6)), 'tip'),
             'hold': lambda: requests.hold(engine),
+            'release': lambda: requests.release(engine),
+            'fast joints': lambda: requests.move_joints(
+                engine, engine.q + rng.choice([-1.5, 1.5], n), None, self.robot.velocity_limits),
+            'joints in a time': lambda: requests.reach_joints(
+                engine, rng.uniform(0.2, 2.0), engine.q + rng.uniform(-0.5, 0.5, n)),
+            'path': lambda: requests.follow(engine, self.law.path(
+                engine.time + 0.05 + np.linspace(0.0, 2.0, 20), self.poses(20)), 0.0, 'tip'),
+            'chunk': lambda: self.law.follow_chunk(
+                engine.time - 0.1 + 0.05 * np.arange(16), self.poses(16), engine.time,
+                engine.time - 0.1),
+            'stick at rest': lambda: requests.follow(
+                engine, TwistGoal(np.zeros(6), engine.time + 0.2), 0.0, 'tip'),
+            'wrench': lambda: requests.set_wrench(
+                engine, rng.uniform(-1.0, 1.0, 6) * np.repeat([1.0, 10.0], 3), 'tip'),
+            'gravity': lambda: requests.set_gravity(engine, self.law.checked_gravity(
+                [0.0, 0.0, -9.81] + rng.uniform(-0.3, 0.3, 3), engine.q, True)),
+            'solids': lambda: requests.set_obstacles(engine, self.solids(rng.integers(1, 17))),
             'ball': lambda: requests.set_obstacles(engine, {'ball': Obstacle.at(
                 'sphere', 0.05, self.plant.pose()[:3, 3] + 0.3 * rng.normal(size=3))}),
             'no ball': lambda: requests.set_obstacles(engine, {}, True)}
@@ -616,7 +710,7 @@ class Fuzzed(Attacked):
         """Try one random command or change; note it if it is accepted."""
         commands = self.commands()
         if self.rng.random() < 0.5:
-            what = str(self.rng.choice(list(KINDS)))
+            what = str(self.rng.choice([*KINDS, *ANY_KINDS]))
             do = partial(self.use, what)
         else:
             what = str(self.rng.choice(list(commands)))
