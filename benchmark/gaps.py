@@ -87,6 +87,8 @@ DISTURBANCES = (
     Disturbance('all topics read, report_rate 1000', 'reports', 0.0),
     Disturbance('trajectories of 10,000 poses', 'long_trajectories_of_poses', SELDOM),
     Disturbance('trajectories of 10,000 points', 'long_trajectories', SELDOM),
+    Disturbance('joint trajectories of 10,000 points', 'long_joint_trajectories', SELDOM),
+    Disturbance('10,000 poses, 10,000 joint points, ~/hold, in turn', 'paths_in_turn', 10.0),
     NOTHING,
     Disturbance('log level debug', 'nothing', 0.0, DEBUG),
     Disturbance('pose targets, log level debug', 'poses', OFTEN, DEBUG),
