@@ -4,27 +4,15 @@
 """Which algorithm computes Λ⁻¹, a⁰ and M⁻¹ of a law."""
 
 from dataclasses import replace
-import gc
 
 import numpy as np
 
-from arm import Arm, READY, settings
+from arm import Arm, articulated_inertias, READY, settings, UNTOUCHED
 from osc_ros.control.law import Law
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.settings import Observation
-from osc_ros.dynamics.trees.articulated import Articulated
-from osc_ros.dynamics.trees.tree_layout import ARTICULATED
-
-UNTOUCHED = -7.0  # no articulated inertia has this entry
-
-
-def articulated_inertias():
-    """Yield the columns of the articulated inertias of all robots in this process."""
-    for one in gc.get_objects():
-        if issubclass(type(one), Articulated):  # not isinstance, which follows dead references
-            yield one._memory.work[:, ARTICULATED]
 
 
 def test_law_of_a_plain_chain_makes_no_articulated_body_pass():

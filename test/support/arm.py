@@ -4,6 +4,7 @@
 """The shipped Panda in MuJoCo, controlled by the law; for tests and for figures in doc/."""
 
 from dataclasses import replace
+import gc
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -17,11 +18,21 @@ from osc_ros.control.setpoint.trajectory import Path
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import Gains, TargetLimits, Task
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
+from osc_ros.dynamics.trees.articulated import Articulated
+from osc_ros.dynamics.trees.tree_layout import ARTICULATED
 from osc_ros.sim import Plant
 
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 PERIOD = 0.002
 PANDA = robot_cases()['panda']
+UNTOUCHED = -7.0  # no articulated inertia has this entry
+
+
+def articulated_inertias():
+    """Yield the columns of the articulated inertias of all robots in this process."""
+    for one in gc.get_objects():
+        if issubclass(type(one), Articulated):  # not isinstance, which follows dead references
+            yield one._memory.work[:, ARTICULATED]
 
 
 JUMPS = TargetLimits([np.inf] * 2, [np.inf] * 2, [np.inf] * 2, [np.inf] * 2)

@@ -30,6 +30,7 @@ from std_msgs.msg import Float64, Float64MultiArray, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
+from arm import articulated_inertias, UNTOUCHED  # noqa: E402
 from common import naming  # noqa: E402
 from node_rig import (  # noqa: E402
     BRAKED,
@@ -64,13 +65,19 @@ def test_first_command_is_the_torque_that_holds_the_arm_where_it_is(spin):
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
-def test_node_computes_by_the_schur_complement_and_the_diagnostics_name_the_method(spin):
+def test_node_computes_by_the_schur_complement_which_the_diagnostics_name_and_no_other_pass(spin):
     rig, said = Rig(spin), []
     rig.hardware.create_subscription(
         DiagnosticArray, '/diagnostics', lambda message: said.extend(message.status[0].values), 10)
     rig.activate().ask()
     spin(lambda: any((one.key, one.value) == ('method', 'sweep') for one in said),
          why='for the diagnostics')
+    for column in articulated_inertias():
+        column[:] = UNTOUCHED
+    for _ in range(3):
+        rig.ask()
+    assert rig.controller._law.space.method == 'sweep'
+    assert all((column == UNTOUCHED).all() for column in articulated_inertias())
 
 
 def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
