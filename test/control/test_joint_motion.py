@@ -231,6 +231,17 @@ def test_path_a_full_turn_away_takes_the_near_turn_of_a_continuous_joint():
     np.testing.assert_allclose(law.joints.wanted, start + 50.0 * turned, atol=1e-9)
 
 
+def test_goal_a_hair_beyond_a_limit_is_at_the_limit():
+    arm, _ = with_drive()
+    goal, upper = READY.copy(), arm.law.robot.position_limits[3, 1]
+    goal[3] = upper + 2e-4  # `Arm.home` of an arm that rested there at the start
+    arm.law.move_joints(goal)
+    assert upper - 0.05 < arm.law.joints.wanted[3] <= upper
+    goal[3] = upper + 2e-3
+    with pytest.raises(InputError, match='must be'):
+        arm.law.move_joints(goal)
+
+
 def test_two_pi_too_much_and_degrees_are_asked_for():
     arm, _ = with_drive()
     law, wrong = arm.law, READY.copy()

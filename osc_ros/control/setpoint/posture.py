@@ -34,6 +34,8 @@ from osc_ros.setting import Group, setting
 
 Array = NDArray[np.float64]
 
+# a goal so little beyond a position limit, as that of a joint that rests there, is at it [rad, m]
+AT_LIMIT = 1e-3
 TURN, MANY = 2.0 * np.pi, 2.0  # a full turn [rad]; from so many turns on, degrees are likely
 # Time constant with which the clock of a motion stops while a joint lags, and goes on [s].
 PAUSING = 0.06
@@ -296,14 +298,15 @@ def nearest_turn(goal: Array, start: Array, robot: Robot) -> Array:
 
 
 def goal_positions(goal: ArrayLike, robot: Robot, what: str = 'posture') -> Array:
-    """Return a goal as an array (n,); InputError for a wrong shape, or beyond position limits."""
+    """Return a goal (n,) within the position limits; InputError if it is beyond, or no goal."""
     wanted = np.array(goal, dtype=np.float64)
     if wanted.shape != (robot.n,) or not np.isfinite(wanted).all():
         raise InputError(f'{what} {wanted.tolist()}: give {robot.n} finite joint '
                          'positions')
     lower, upper = robot.position_limits.T
-    for i in np.flatnonzero((wanted < lower) | (wanted > upper)).tolist():
+    inside = np.clip(wanted, lower, upper)
+    for i in np.flatnonzero(np.abs(wanted - inside) > AT_LIMIT).tolist():
         hint = unit_hint(float(wanted[i]), robot, i)
         raise InputError(f"{what} of joint '{robot.joint_names[i]}' is {wanted[i]:g}: "
                          f'it must be {lower[i]:g} to {upper[i]:g}{hint}')
-    return wanted
+    return inside
