@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 import os
+import sys
 from threading import current_thread, local, RLock
 from typing import Any, TYPE_CHECKING, TypeAlias
 import warnings
@@ -59,10 +60,13 @@ def joint_text(names: tuple[str, ...], way: Array) -> str:
     return f"joint '{names[k]}' is {way[k]:.3g} from its goal"
 
 
-def warn(text: str) -> None:
-    """Warn that a command was changed, unless the text is empty."""
+def warn(text: str, kind: type[Warning] = InputWarning) -> None:
+    """Warn, at the line of the user's program, unless the text is empty."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_globals.get('__name__', '').startswith('osc_ros.') and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
     if text:
-        warnings.warn(text, InputWarning, stacklevel=5)
+        warnings.warn(text, kind, stacklevel=level)
 
 
 def timeout_error(text: str, backend: Backend) -> ArmTimeoutError:
@@ -210,7 +214,7 @@ class ArmObstacles(MutableMapping[str, Obstacle]):
             require_type(f"obstacle '{name}'", obstacle, Obstacle, 'an osc_ros.Obstacle')
         self._backend.change_obstacles(found)
         if found and not self._backend.keeps_clear():
-            warnings.warn(NO_CLEARANCE, InputWarning, stacklevel=3)
+            warn(NO_CLEARANCE)
 
     def clear(self) -> None:
         """Remove all obstacles at once."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-import warnings
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +17,7 @@ from osc_ros.client.backend import (
     missed_text,
     SharedBackend,
     timeout_error,
+    warn,
 )
 from osc_ros.client.inputs import (
     chunk_times,
@@ -203,7 +203,7 @@ class Motions:
             if not told and names - PASSING:
                 told.append(missed_text('the arm comes no nearer to its goal', self._backend,
                                         reasons))
-                warnings.warn(told[0], ArmWarning, stacklevel=7)
+                warn(told[0], ArmWarning)
             return False
 
         has_ended = self._wait(lambda: self._backend.is_at_goal() or is_stuck(), timeout)

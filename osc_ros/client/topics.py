@@ -62,6 +62,7 @@ GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.dam
          'rotation.damping_ratio')
 TOUCH, SPEED, MARGIN = 'obstacles.touch', 'target.translation.speed', 'clearance.margin'
 OVERRIDE = 'speed_override'
+SHORTEST = 0.1  # a motion of the joints is not quicker, and its message is there by then [s]
 BACK = 10_000_000  # time between the two markers that give a velocity [ns]
 SAME_JOINT = 2e-3  # tolerance for a joint at its goal [rad, m]
 SAME = 1e-6  # tolerance for equal times [s] and equal entries of poses
@@ -437,7 +438,8 @@ class TopicBackend:
         values = goal[np.isfinite(goal)].tolist()
         if duration is not None:
             try:
-                self._send('joint_trajectory', _trajectory(names, [duration], [values]), goal=goal)
+                self._send('joint_trajectory', _trajectory(
+                    names, [max(duration, SHORTEST)], [values]), goal=goal)
                 return
             except InputError as error:
                 if TOO_SHORT not in str(error):
