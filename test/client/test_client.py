@@ -376,7 +376,7 @@ def test_goal_beyond_the_link_lengths_is_refused_with_figures_and_nothing_moves(
     (lambda arm: arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), duration=0.05), 's is used'),
     (lambda arm: arm.move_joints({'panda_joint1': 0.3}, duration=0.001, wait=False),
      '0.001 s is too short.* [0-9.]+ s'),
-    (lambda arm: arm.impedance([300.0] * 3 + [9000.0] * 3), 'is used')])
+    (lambda arm: arm.impedance([600.0] * 3 + [9000.0] * 3), 'is used')])
 def test_command_that_is_changed_warns_with_the_value_in_use(arm, command, text):
     with pytest.warns(InputWarning, match=text) as found:
         command(arm)
