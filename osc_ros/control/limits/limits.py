@@ -25,7 +25,8 @@ BRAKING_SHARE = 0.7
 # limit, as a reserve for the tick length and for errors of the model.
 MARGIN, FASTEST = 1e-3, 0.99
 ROUNDING = 1e-9
-HARDEST = 50.0  # largest deceleration that `Limits.of` assumes [rad/s², m/s²]
+# least and largest deceleration that `Limits.of` assumes [rad/s², m/s²]
+WEAKEST, HARDEST = 1e-3, 50.0
 # Rows of `Limits.table`, one column per joint: lowest and highest position, speed, deceleration,
 # 1 / reaction time [1/s], torque, rate of the torque, depth of the soft zone.
 LOWER, UPPER, SPEED, DECELERATION, RATE, EFFORT, EFFORT_RATE, ZONE = range(8)
@@ -65,7 +66,7 @@ class Limits(Group, group='limits'):
     deceleration: Array = setting(
         text='Deceleration that every joint can reach in any pose [rad/s²]; empty: computed from '
         'the effort limits in the worst pose, and at most that of the robot description (URDF '
-        '1.2)', lower=1e-3)
+        '1.2)', lower=WEAKEST)
     reaction_time: float = setting(
         0.04, 'Time in which braking before a limit builds up [s]; longer is earlier and softer; '
         'at least 4 periods of `rate`', lower=1e-3, upper=LONGEST_REACTION)
@@ -118,7 +119,7 @@ class Limits(Group, group='limits'):
         The default deceleration of a joint is BRAKING_SHARE of (effort limit - gravity torque) /
         (inertia with the other joints fixed), the smallest value in _STATES sampled
         configurations. It is at most HARDEST, at most (velocity limit) / (2 reaction_time), and at
-        most that of the robot description.
+        most that of the robot description, but at least WEAKEST.
 
         """
         found = {name: value for name, value in given.items() if value is not None}
@@ -131,8 +132,8 @@ class Limits(Group, group='limits'):
         if 'deceleration' not in found:
             wanted = cls(deceleration=np.ones(robot.n), **taken)  # type: ignore[arg-type]
             hardest = np.minimum(0.5 * wanted.velocity / wanted.reaction_time, HARDEST)
-            taken['deceleration'] = np.minimum(np.minimum(
-                _deceleration(robot, wanted.effort), hardest), robot.deceleration_limits)
+            taken['deceleration'] = np.maximum(WEAKEST, np.minimum(np.minimum(
+                _deceleration(robot, wanted.effort), hardest), robot.deceleration_limits))
         return cls(**taken)  # type: ignore[arg-type]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, minimize
 
+from osc_ros import Robot, shipped_urdf
 from osc_ros.control.data import LAW_D, LAW_M
 from osc_ros.control.limits import limits
 from osc_ros.control.limits.bounds import exceeds
@@ -29,6 +30,12 @@ def bounds(q, qd, position, velocity, deceleration, rate):
     d.q[0], d.qd[0], d.tick = q, qd, TICK
     exceeds(m, d)
     return d.lowest[0], d.highest[0]
+
+
+def test_arm_that_can_hardly_brake_has_limits_too():
+    """The node refused `limits.effort` by the name of another parameter, limits.deceleration."""
+    robot = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
+    assert (limits.Limits.of(robot, effort=np.full(7, 1e-3)).deceleration >= limits.WEAKEST).all()
 
 
 @pytest.mark.parametrize('seed', first_quick(range(8), 2))
