@@ -45,6 +45,7 @@ Array = NDArray[np.float64]
 
 TOLERATED = 1.02  # largest ratio to a limit at which the target changes direction without a stop
 SPARSEST = 0.25  # longest time between two poses of one stream [s]
+STILL = 1e-6  # slower parts of a twist are zero, as those of a stick at rest [rad/s, m/s]
 # A motion leads on where the target was going if its way in this time [s] has this cosine with
 # the present course.
 FORWARD, LEADS_ON = 0.2, 0.7
@@ -85,6 +86,7 @@ class TwistGoal:
         twist = np.array(self.twist, dtype=np.float64)
         if twist.shape != (6,) or not np.isfinite(twist).all():
             raise InputError(f'twist {twist.tolist()}: must be 6 finite numbers')
+        twist[np.abs(twist) < STILL] = 0.0
         object.__setattr__(self, 'twist', twist)
 
 

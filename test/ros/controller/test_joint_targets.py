@@ -183,11 +183,14 @@ def test_stick_at_rest_and_refused_commands_end_no_goal(spin):
     twists, wrenches, chunks = (publisher(rig, *one) for one in (
         (TwistStamped, 'target_twist'), (WrenchStamped, 'target_wrench'),
         (MultiDOFJointTrajectory, 'target_chunk')))
+    drift = TwistStamped()
+    drift.twist.linear.y = 1e-9  # of a stick
     push = WrenchStamped()
     push.wrench.force.z = -5.0  # no axis has force control
     rig.goal(JOINTS, READY + 0.1)
     for where, message, level in (
             (twists, TwistStamped(), DiagnosticStatus.OK),
+            (twists, drift, DiagnosticStatus.OK),
             (wrenches, WrenchStamped(), DiagnosticStatus.OK),
             (wrenches, push, DiagnosticStatus.ERROR),
             (chunks, MultiDOFJointTrajectory(), DiagnosticStatus.ERROR),
