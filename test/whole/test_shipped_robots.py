@@ -101,13 +101,13 @@ def demonstrated(text, base, tip, q, seconds=DURATION):
     plant.reset(q)
     law.hold(q)
     plan = scenario.phases(robot, q, START, seconds)
-    schedule = scenario.reference(plan, plant.pose(tip))
+    target_at = scenario.reference(plan, plant.pose(tip))
     for phase in plan:
         law.follow(phase.motion, phase.start)
     times, errors, torques = [], [], []
     while plant.time < plan[-1].end - 1e-9:
         times.append(plant.time)
-        errors.extend(scenario.errors(plant.pose(tip)[None], schedule.at(plant.time).pose[None],
+        errors.extend(scenario.errors(plant.pose(tip)[None], target_at(plant.time).pose[None],
                                       scenario.ALL, np.eye(3)[None]))
         torques.append(law.torque(plant.time, plant.q, plant.qd))
         plant.step(torques[-1], STEPS)

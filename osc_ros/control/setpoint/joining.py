@@ -14,20 +14,9 @@ import ruckig
 
 from osc_ros.compile.compiled import kernel
 from osc_ros.control.setpoint.motion import AT_THE_EDGE
-from osc_ros.control.setpoint.pieces import add_offset, Pieces, planned, put_state
+from osc_ros.control.setpoint.pieces import add_offset, Pieces, planned, put_offset, put_state
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.task import Target, TargetLimits
-from osc_ros.dynamics.algebra.spatial import (
-    body_acceleration,
-    compose,
-    cross,
-    rotation_of,
-    rotation_vector,
-    solved_rate,
-    sub,
-    transpose,
-    unrotate,
-)
 
 Array = NDArray[np.float64]
 
@@ -71,7 +60,7 @@ def difference(begin: Target, present: Target) -> Array:
     # Columns 0 to 2: rotation vector in the axes of `begin`; 3 to 5: displacement in base axes
     # [rad, m; and per s, s²].
     x = np.empty((3, 6))
-    _put_offset(begin.pose, begin.twist, begin.acceleration, present.pose, present.twist,
+    put_offset(begin.pose, begin.twist, begin.acceleration, present.pose, present.twist,
                 present.acceleration, x)
     x[np.abs(x) < NEGLIGIBLE] = 0.0
     return x
@@ -188,25 +177,6 @@ def _bounds(shares, slower, end, speed, most_speed, most_acceleration, most_jerk
 def _put_composed(pose, twist, acceleration, x, to_pose, to_twist, to_acceleration):
     """Write base ⊕ offset x (3, 6)."""
     add_offset(pose, twist, acceleration, x, to_pose, to_twist, to_acceleration)
-
-
-@kernel
-def _put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x):
-    """Write the offset (3, 6): φ, d with R_to = R exp(φ×), p_to = p + d, and derivatives."""
-    R = rotation_of(to_pose)
-    phi = rotation_vector(compose(transpose(rotation_of(pose)), R))
-    omega = (twist[0], twist[1], twist[2])
-    v = sub((to_twist[0], to_twist[1], to_twist[2]), omega)
-    rate = solved_rate(phi, unrotate(R, v))
-    a = sub(sub((to_acceleration[0], to_acceleration[1], to_acceleration[2]),
-                (acceleration[0], acceleration[1], acceleration[2])), cross(omega, v))
-    drift = body_acceleration(phi, rate, (0.0, 0.0, 0.0))
-    bend = solved_rate(phi, sub(unrotate(R, a), drift))
-    for i in range(3):
-        x[0, i], x[1, i], x[2, i] = phi[i], rate[i], bend[i]
-        x[0, 3 + i] = to_pose[i, 3] - pose[i, 3]
-        x[1, 3 + i] = to_twist[3 + i] - twist[3 + i]
-        x[2, 3 + i] = to_acceleration[3 + i] - acceleration[3 + i]
 
 
 @kernel

@@ -24,6 +24,11 @@ from osc_ros.dynamics.algebra.spatial import (
     exponential,
     rotate,
     rotation_of,
+    rotation_vector,
+    solved_rate,
+    sub,
+    transpose,
+    unrotate,
 )
 from osc_ros.dynamics.algebra.vectors import interval_of
 from osc_ros.errors import InputError
@@ -337,6 +342,25 @@ def add_offset(pose, twist, acceleration, x, to_pose, to_twist, to_acceleration)
         to_twist[3 + i] = twist[3 + i] + x[1, 3 + i]
         to_acceleration[3 + i] = acceleration[3 + i] + x[2, 3 + i]
     to_pose[3, 3] = 1.0
+
+
+@kernel
+def put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x):
+    """Write the offset (3, 6): φ, d with R_to = R exp(φ×), p_to = p + d, and derivatives."""
+    R = rotation_of(to_pose)
+    phi = rotation_vector(compose(transpose(rotation_of(pose)), R))
+    omega = (twist[0], twist[1], twist[2])
+    v = sub((to_twist[0], to_twist[1], to_twist[2]), omega)
+    rate = solved_rate(phi, unrotate(R, v))
+    a = sub(sub((to_acceleration[0], to_acceleration[1], to_acceleration[2]),
+                (acceleration[0], acceleration[1], acceleration[2])), cross(omega, v))
+    drift = body_acceleration(phi, rate, (0.0, 0.0, 0.0))
+    bend = solved_rate(phi, sub(unrotate(R, a), drift))
+    for i in range(3):
+        x[0, i], x[1, i], x[2, i] = phi[i], rate[i], bend[i]
+        x[0, 3 + i] = to_pose[i, 3] - pose[i, 3]
+        x[1, 3 + i] = to_twist[3 + i] - twist[3 + i]
+        x[2, 3 + i] = to_acceleration[3 + i] - acceleration[3 + i]
 
 
 @inlined

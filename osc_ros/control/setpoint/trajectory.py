@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Motions of a target over time: a pose to hold, a path through poses, a schedule of both."""
+"""Motions of a target over time: a pose to hold, a path through poses."""
 
 from __future__ import annotations
 
@@ -18,21 +18,13 @@ from osc_ros.control.setpoint.pieces import (
     OVERLAP,
     PART,
     put_displaced,
+    put_offset,
     put_piece,
     put_quintic,
     SAMPLES,
     spline_rates,
 )
 from osc_ros.control.tasks.task import Target
-from osc_ros.dynamics.algebra.spatial import (
-    body_acceleration,
-    compose,
-    rotation_of,
-    rotation_vector,
-    solved_rate,
-    transpose,
-    unrotate,
-)
 from osc_ros.dynamics.algebra.vectors import interval_of
 from osc_ros.errors import InputError
 from osc_ros.model.validation import why_not_rigid
@@ -141,7 +133,8 @@ class Path:
         self._start, self._end = float(self.times[0]), float(self.times[-1])
         self.points, (self.twists, self.accelerations) = self.times, rates
         self.coefficients = np.empty((m - 1, 6, 6))
-        _quintics(self.times, self.poses, rates[0], rates[1], self.coefficients)
+        _quintics(self.times, self.poses, rates[0], rates[1], self.coefficients, AT_REST,
+                  np.empty((2, 3, 6)))
         turns = np.linalg.norm(self.coefficients[:, :3, :].sum(axis=2), axis=1)
         if (turns > np.radians(179.0)).any():
             k = int(np.argmax(turns))
@@ -208,25 +201,6 @@ class Path:
         found = np.empty((1, 4, 4)), np.empty((1, 6)), np.empty((1, 6))
         self.sample(np.array([time]), *found)
         return Target(*(one[0] for one in found))
-
-
-class Schedule:
-    """Motions with start times, each until the next one starts; `now` is the first."""
-
-    def __init__(self, now: PoseGoal | Path) -> None:
-        self._current: PoseGoal | Path = now
-        self._pending: list[tuple[float, PoseGoal | Path]] = []
-
-    def add(self, motion: PoseGoal | Path, start: float) -> None:
-        """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
-        self._pending = [entry for entry in self._pending if entry[0] < start]
-        self._pending.append((start, motion))
-
-    def at(self, time: float) -> Target:
-        """The target at a time [s]; times must ascend, because past motions are dropped."""
-        while self._pending and self._pending[0][0] <= time:
-            self._current = self._pending.pop(0)[1]
-        return self._current.at(time)
 
 
 def figure_of_eight(pose: Array, width: float, height: float, period: float, turns: float,
@@ -328,26 +302,17 @@ def _first_not_rigid(poses):
 
 
 @released
-def _quintics(times, poses, twists, accelerations, coefficients):
+def _quintics(times, poses, twists, accelerations, coefficients, still, x):
     """Write coefficients (m-1, 6, 6) of [φ; p - p_k] in powers of s, which runs from 0 to 1."""
+    # `still` (6,): zeros; `x` (2, 3, 6): memory
     for k in range(len(times) - 1):
         h = times[k + 1] - times[k]
-        n = k + 1
-        R0, R1 = rotation_of(poses[k]), rotation_of(poses[n])
-        turn = rotation_vector(compose(transpose(R0), R1))
-        w0 = unrotate(R0, (twists[k, 0], twists[k, 1], twists[k, 2]))
-        w1 = unrotate(R1, (twists[n, 0], twists[n, 1], twists[n, 2]))
-        a0 = unrotate(R0, (accelerations[k, 0], accelerations[k, 1], accelerations[k, 2]))
-        a1 = unrotate(R1, (accelerations[n, 0], accelerations[n, 1], accelerations[n, 2]))
-        rate = solved_rate(turn, w1)
-        drift = body_acceleration(turn, rate, (0.0, 0.0, 0.0))
-        bend = solved_rate(turn, (a1[0] - drift[0], a1[1] - drift[1], a1[2] - drift[2]))
-        for i in range(3):
-            put_quintic(coefficients[k, i], turn[i], h * w0[i], h * rate[i],
-                     h * h * a0[i], h * h * bend[i])
-            put_quintic(coefficients[k, 3 + i], poses[n, i, 3] - poses[k, i, 3],
-                     h * twists[k, 3 + i], h * twists[n, 3 + i],
-                     h * h * accelerations[k, 3 + i], h * h * accelerations[n, 3 + i])
+        for i in range(2):
+            put_offset(poses[k], still, still, poses[k + i], twists[k + i], accelerations[k + i],
+                       x[i])
+        for i in range(6):
+            put_quintic(coefficients[k, i], x[1, 0, i], h * x[0, 1, i], h * x[1, 1, i],
+                        h * h * x[0, 2, i], h * h * x[1, 2, i])
 
 
 @kernel

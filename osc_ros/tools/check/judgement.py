@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.reasons import KEY
-from osc_ros.control.setpoint.trajectory import Schedule
 from osc_ros.control.tasks.freedoms import Freedoms
+from osc_ros.control.tasks.task import Target
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -77,9 +78,9 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
     robot, freedoms = demonstration.robot, demonstration.freedoms
     thresholds = demonstration.values['osc_demo']
     times = np.array(recording.pose_times)
-    schedule = reference(plan, recording.poses[0])
+    target_at = reference(plan, recording.poses[0])
     errors = scenario_errors(
-        np.array(recording.poses), np.array([schedule.at(time).pose for time in times]), freedoms,
+        np.array(recording.poses), np.array([target_at(time).pose for time in times]), freedoms,
         _frames(recording, robot, freedoms.frame))
     figures: dict[str, Any] = {}
     failures = []
@@ -130,12 +131,12 @@ def _frames(recording: Recording, robot: Robot, link: str) -> Array:
                      for k in np.minimum(states, len(recording.positions) - 1)])
 
 
-def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms: Freedoms
-               ) -> tuple[float, float]:
+def last_error(recording: Recording, target_at: Callable[[float], Target], robot: Robot,
+               freedoms: Freedoms) -> tuple[float, float]:
     """Return distance [m] and angle [rad], along the controlled axes, from last pose to target."""
     R = LinkAxes(robot, freedoms.frame).at(recording.positions[-1])[:3, :3] if (
         freedoms.frame) else np.eye(3)
-    target = schedule.at(recording.pose_times[-1]).pose
+    target = target_at(recording.pose_times[-1]).pose
     [(distance, angle)] = scenario_errors(recording.poses[-1][None], target[None], freedoms,
                                           R[None])
     return float(distance), float(angle)

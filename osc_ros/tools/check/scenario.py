@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.compile.compiled import on_demand
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal, Schedule
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal
 from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of, Selection
+from osc_ros.control.tasks.task import Target
 from osc_ros.dynamics.algebra.conditioning import conditioning, scaled_jacobian
 from osc_ros.dynamics.algebra.kinematics import tip_jacobian
 from osc_ros.errors import InputError
@@ -154,12 +156,13 @@ def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float =
     ]
 
 
-def reference(plan: list[Phase], hold: Array) -> Schedule:
-    """Return the targets of a plan over time; before it begins, the target is `hold` (4, 4)."""
-    schedule = Schedule(PoseGoal(hold))
-    for phase in plan:
-        schedule.add(phase.motion, phase.start)
-    return schedule
+def reference(plan: list[Phase], hold: Array) -> Callable[[float], Target]:
+    """Return the target of a plan at a time [s]; before it begins, this is `hold` (4, 4)."""
+    def target(time: float) -> Target:
+        begun = (phase.motion for phase in reversed(plan) if phase.start <= time)
+        return next(begun, PoseGoal(hold)).at(time)
+
+    return target
 
 
 def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:

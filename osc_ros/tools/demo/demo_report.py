@@ -114,8 +114,8 @@ def _torque_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase
 
 def _path_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase], found: Result
                ) -> Any:
-    schedule = reference(plan, recording.poses[0])
-    wanted = np.array([schedule.at(time).pose[:3, 3] for time in found.times])
+    target_at = reference(plan, recording.poses[0])
+    wanted = np.array([target_at(time).pose[:3, 3] for time in found.times])
     measured = np.array([pose[:3, 3] for pose in recording.poses])
     figure, axes = pyplot.subplots(figsize=(7, 5), subplot_kw={'projection': '3d'})
     axes.plot(*wanted.T, lw=5, alpha=0.35, color='C1', label='target', clip_on=False)

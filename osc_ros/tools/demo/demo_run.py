@@ -192,12 +192,12 @@ class Run:
             raise DemoError(f'the targets were sent at {node.time} s, later than '
                             f'{SENT * begin:g} s, for {begin} s: this machine is too busy')
         end = plan[-1].end
-        schedule = scenario.reference(plan, recording.poses[0])
+        target_at = scenario.reference(plan, recording.poses[0])
         begun, first = perf_counter(), len(recording.state_times)
         while node.time < end:
             self._wait_for('the next joint state', partial(node.is_past, node.time), STALLED)
             if self._is_time_to_show(0.2, 2.0):
-                distance, angle = last_error(recording, schedule, self._robot, self._freedoms)
+                distance, angle = last_error(recording, target_at, self._robot, self._freedoms)
                 since, lasts = min(node.time, end) - plan[0].start, end - plan[0].start
                 show(f't = {since:6.2f} of {lasts:.2f} s   error {1e3 * distance:8.3f} mm '
                      f'{np.degrees(angle):8.3f} deg', share=max(0.0, since / lasts))

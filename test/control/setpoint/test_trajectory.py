@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from common import naming
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal, Schedule
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.errors import InputError
 from tolerances import PATH_KNOT, PATH_RATE
@@ -177,41 +177,6 @@ def test_hold_is_at_rest_for_ever():
         target = PoseGoal(T).at(time)
         assert (target.pose == T).all()
         assert (target.twist == 0).all() and (target.acceleration == 0).all()
-
-
-def test_schedule_changes_over_at_the_start_times():
-    first, second, third = (PoseGoal(T) for T in poses(3))
-    schedule = Schedule(first)
-    schedule.add(second, 1.0)
-    schedule.add(third, 2.0)
-    seen = [schedule.at(time).pose for time in (0.0, 0.999, 1.0, 1.5, 2.0, 9.0)]
-    for found, hold in zip(seen, (first, first, second, second, third, third), strict=True):
-        assert (found == hold.pose).all()
-
-
-def test_schedule_skips_what_was_over_before_it_was_asked():
-    first, second, third = (PoseGoal(T) for T in poses(3))
-    schedule = Schedule(first)
-    schedule.add(second, 1.0)
-    schedule.add(third, 2.0)
-    assert (schedule.at(5.0).pose == third.pose).all()
-
-
-def test_a_motion_that_is_added_drops_what_was_to_start_later():
-    first, second, third = (PoseGoal(T) for T in poses(3))
-    schedule = Schedule(first)
-    schedule.add(second, 2.0)
-    schedule.add(third, 1.0)
-    assert (schedule.at(1.5).pose == third.pose).all()
-    assert (schedule.at(3.0).pose == third.pose).all()
-
-
-def test_start_in_the_past_counts_as_now():
-    first, second = (PoseGoal(T) for T in poses(2))
-    schedule = Schedule(first)
-    schedule.at(10.0)
-    schedule.add(second, 3.0)
-    assert (schedule.at(10.0).pose == second.pose).all()
 
 
 def test_figure_of_eight_starts_and_ends_at_rest_at_its_pose():
