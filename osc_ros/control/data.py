@@ -281,10 +281,7 @@ D = Table(
     Slot('fade_from', ('n',), 'N·m, N', 'difference of the torques at the beginning of the fade'),
     Slot('effort_limits', ('n',), 'N·m, N', 'torque limits in force'),
     Slot('effort_wanted', ('n',), 'N·m, N', 'torque limits that come into force gradually'),
-    Slot('effort_duration', (), 's', 'duration of the change of the torque limits; 0: none'),
     Slot('effort_age', (), 's', 'how long the torque limits have been changing'),
-    Slot('effort_away', ('n',), 'N·m, N', 'difference of `effort_limits` and `effort_wanted` '
-         'when the change began'),
     Slot('model', (), '', 'model of the torques of reactions, of the law in force', MODEL),
     # results for the caller
     Slot('tau', ('n',), 'N·m, N', 'torque to send'),
@@ -431,10 +428,7 @@ OF_LIMITS = (
           ('most_effort', 'N·m, N', 'limits of the torques'),
           ('most_effort_rate', 'N·m/s, N/s', 'limits of the rates of the torques'),
           ('soft_zone', 'rad, m', 'depths of the soft zones')))),
-    Slot('limits_change', (), '', 'whether the limits change', bool),
-    Slot('limits_since', (), 's', 'when the change of the limits began; infinite until the next '
-         'tick'),
-    Slot('limits_begin', (LIMITS, 'n'), 'see limits', 'the limits when their change began'),
+    Slot('limits_age', (), 's', 'how long the limits have been changing'),
     Slot('qdd_posture', ('n',), 'rad/s², m/s²', 'acceleration of the posture'),
     Slot('qdd_law', ('n',), 'rad/s², m/s²', 'acceleration of the law'),
     Slot('lowest', ('n',), 'rad/s², m/s²', 'lower bounds of the acceleration'),
@@ -523,10 +517,7 @@ LAW_D = Table(
     *LEVELS_D,
     # activations
     Slot('activation', ('k', 6), '', 'activations in force'),
-    Slot('activation_changes', ('k',), '', 'whether the activation changes', bool),
-    Slot('activation_since', ('k',), 's', 'when it began to change; infinite until the first '
-         'tick'),
-    Slot('activation_begin', ('k', 6), '', 'activations at the beginning of the change'),
+    Slot('activation_age', ('k',), 's', 'how long the activation has been changing'),
     # wrenches along the axes of force, axes of the task
     Slot('wanted_wrench', ('k', 6), 'N·m, N', 'commanded wrenches'),
     Slot('wrench', ('k', 6), 'N·m, N', 'wrenches in force'),

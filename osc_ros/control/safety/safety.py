@@ -61,7 +61,13 @@ from osc_ros.control.safety.velocity_check import (
     JUMPED,
 )
 from osc_ros.dynamics.algebra.spatial import all_finite
-from osc_ros.dynamics.algebra.vectors import any_beyond, assign, smoothed
+from osc_ros.dynamics.algebra.vectors import (
+    any_beyond,
+    assign,
+    move_towards,
+    smoothed,
+    step_share,
+)
 
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
 # After a change of the clock, a joint farther from its prediction is that of another arm [rad, m].
@@ -74,22 +80,13 @@ HASTE = 0.1  # factor on `fade_time` while a joint is faster than its limit
 @inlined
 def advance_limits(m, d, dt):
     """Advance a gradual change of the effort limits by dt [s]; infinite limits change at once."""
-    is_new = False
     for i in range(d.n):
-        is_new = is_new or m.effort_limits[i] != d.effort_wanted[i]
-    if is_new:
-        d.effort_duration, d.effort_age = m.blend_time, 0.0
-        for i in range(d.n):
-            now, wanted = d.effort_limits[i], m.effort_limits[i]
-            is_gradual = np.isfinite(now) and np.isfinite(wanted)
-            d.effort_wanted[i], d.effort_away[i] = wanted, now - wanted if is_gradual else 0.0
-    if d.effort_duration > 0.0:
-        age = d.effort_age = min(d.effort_age + dt, d.effort_duration)
-        rest = 1.0 - smoothed(age / d.effort_duration)
-        for i in range(d.n):
-            d.effort_limits[i] = d.effort_wanted[i] + rest * d.effort_away[i]
-        if age >= d.effort_duration:
-            d.effort_duration = 0.0
+        if m.effort_limits[i] != d.effort_wanted[i]:
+            d.effort_wanted[i], d.effort_age = m.effort_limits[i], 0.0
+    if d.effort_age <= m.blend_time:
+        share = step_share(d.effort_age, dt, m.blend_time)
+        d.effort_age += dt
+        move_towards(d.effort_limits, d.effort_wanted, share)
 
 
 @inlined

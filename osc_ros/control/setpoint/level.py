@@ -77,10 +77,7 @@ class Level:
                 self._begin_to_lead(before)
         else:
             self.hold(pose)
-        d, i = self._d, self._i
-        d.activation_begin[i] = self.activation
-        d.activation_since[i] = math.inf  # until the first tick
-        d.activation_changes[i] = not np.array_equal(self.activation, self._wanted)
+        self._d.activation_age[self._i] = 0.0
 
     def _put_settings(self, force: Array) -> None:
         m, d, i, control = self._m, self._d, self._i, self.task.force
@@ -216,7 +213,7 @@ class Level:
             kind.set_point(pose), twist, rates, before, is_fast)
         # activated at once: the target is where the link is, so this changes the torque little
         rises = self._wanted > self.activation
-        self._d.activation_begin[self._i][rises] = self.activation[rises] = self._wanted[rises]
+        self.activation[rises] = self._wanted[rises]
 
     def carry(self, T: Array) -> None:
         """Move the link's frame by T (4, 4) on the body; move the target as the kind defines."""
@@ -282,7 +279,6 @@ class Level:
             twist = (along @ before.twist.reshape(2, 3, 1)).ravel()
             self.generator = SetPointGenerator.coasting(pose, twist, np.full(2, COASTING[0]), old)
         self.activation[:] = np.maximum(self.activation, rises * self._wanted)
-        self._d.activation_begin[self._i] = self.activation
 
     def set_impedance(self, wanted: Impedance) -> None:
         """From the next tick on, approach another stiffness, damping ratio and wrench."""

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from osc_ros.compile.compiled import inlined
 from osc_ros.compile.record_type import Slot
+from osc_ros.dynamics.algebra.vectors import damped
 
 SETTLED = 1e-9  # deviation of the rate from its goal that is neglected
 SLOWEST_STOP = 0.1  # least rate from which a stop uses all of the acceleration limit
@@ -41,9 +40,7 @@ def advance_rate(at, override, allowed, reason, settling, dt):
     if at.reason > OVERRIDE:
         time = settling
     if before != wanted or at.rate_slope != 0.0:
-        fade, push = np.exp(-dt / time), at.rate_slope + (before - wanted) / time
-        rate = wanted + (before - wanted + push * dt) * fade
-        slope = (at.rate_slope - push * dt / time) * fade
+        rate, slope = damped(before, at.rate_slope, wanted, time, dt)
         least = min(wanted, before, 0.0)
         if rate < least or rate > 1.0:
             rate, slope = min(max(rate, least), 1.0), 0.0

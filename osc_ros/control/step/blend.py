@@ -14,6 +14,8 @@ the bound.
 
 from __future__ import annotations
 
+import numpy as np
+
 from osc_ros.compile.compiled import inlined, kernel, stage
 from osc_ros.control.step.limit import count_fading
 from osc_ros.dynamics.algebra.vectors import assign, LONGEST_TICK, smoothed
@@ -43,7 +45,7 @@ def begin_tick(law):
     take_state(old, new.time, new.q, new.qd)
     for row in range(len(new.limits)):
         assign(old.limits[row], new.limits[row])
-    old.limits_change = False
+    old.limits_age = np.inf
 
 
 @inlined

@@ -17,13 +17,19 @@ from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, DELAY, PERIOD_CHANGE,
 from osc_ros.control.tasks.feedback import put_references
 from osc_ros.control.tasks.free import put_damping
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.vectors import assign, move_towards, step_share
 
 
 @stage
 def approach(m, d, posture, Lambda_inv):
-    """Advance task references; write acceleration of the posture and torques of joint springs."""
+    """Advance limits and references; write acceleration of the posture, torques of springs."""
     # This runs before the dynamics of the tick, so Λ⁻¹ (6 m, 6 m) is that of the last tick.
+    d.tick = d.time - d.last_time if d.has_last and d.time > d.last_time else 0.0
+    if d.limits_age <= m.blend_time:
+        share = step_share(d.limits_age, d.tick, m.blend_time)
+        d.limits_age += d.tick
+        for row in range(len(d.limits)):
+            move_towards(d.limits[row], m.limits[row], share)
     put_references(m, d, Lambda_inv)
     if m.is_guided:
         put_damping(m, d)

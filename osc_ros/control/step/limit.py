@@ -32,25 +32,11 @@ from osc_ros.control.limits.nearest import gentle_step, narrow, torques_within
 from osc_ros.control.setpoint.motion import note_loss
 from osc_ros.control.step.law_record import stage_at
 from osc_ros.control.step.stages import INVERSE_MASS, RESPONSE
-from osc_ros.dynamics.algebra.vectors import assign, smoothed
+from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
-
-
-@inlined
-def _advance(m, d):
-    """Advance a change of the limits, C¹; infinite limits change at once."""
-    d.limits_since = min(d.limits_since, d.time)
-    share = smoothed((d.time - d.limits_since) / m.blend_time)
-    for row in range(len(d.limits)):
-        for i in range(d.n):
-            begin, end = d.limits_begin[row, i], m.limits[row, i]
-            d.limits[row, i] = (begin + share * (end - begin)
-                                if np.isfinite(begin) and np.isfinite(end) else end)
-    if share == 1.0:
-        d.limits_change = False
 
 
 @inlined
@@ -73,9 +59,6 @@ def near_bounds(m, d, clearance, gravity):
     # of the inertia matrix, and call `limit`. On entry `qdd_posture` is the acceleration of the
     # posture, `qdd_law` all others due to the torques. `clearance`: CLEARANCE; gravity [m/s²].
     count = 0
-    if d.limits_change:
-        _advance(m, d)
-    d.tick = d.time - d.last_time if d.has_last and d.time > d.last_time else 0.0
     step = d.tick / m.blend_time
     d.guided += min(max((1.0 if m.is_guided else 0.0) - d.guided, -step), step)
     is_beyond = exceeds(m, d)
@@ -283,9 +266,7 @@ class Limiter:
                            (d.measured_speed, old.measured_speed)):
             one[1:] = other[1:]
         if not np.array_equal(old.limits, m.limits):
-            d.limits_begin[:], d.limits_change, d.limits_since = old.limits, True, np.inf
-            d.limits[:] = np.where(np.isfinite(old.limits) & np.isfinite(m.limits), old.limits,
-                                   m.limits)
+            d.limits[:], d.limits_age = old.limits, 0.0
 
     def change_gently(self, duration: float) -> None:
         """Limit the rate to `nearest.GENTLE_RATE` for a time [s]."""

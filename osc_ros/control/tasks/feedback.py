@@ -37,7 +37,7 @@ from osc_ros.dynamics.algebra.spatial import (
     unrotate,
     vector_at,
 )
-from osc_ros.dynamics.algebra.vectors import SETTLED
+from osc_ros.dynamics.algebra.vectors import damped, move_towards, SETTLED, step_share
 from osc_ros.dynamics.priority import priority
 
 
@@ -169,32 +169,6 @@ FRESH = 0.1  # largest age of a fresh measured wrench [s]
 
 
 @inlined
-def _put_activation(m, d, i, time):
-    """Write the activation of task i at a time [s], a C² step."""
-    d.activation_since[i] = min(d.activation_since[i], time)
-    x = (time - d.activation_since[i]) / m.blend_time
-    if x >= 1.0:
-        d.activation_changes[i] = 0
-    for a in range(6):
-        begin, end = d.activation_begin[i, a], m.wanted_activation[i, a]
-        share = x * x * x * (10.0 - 15.0 * x + 6.0 * x * x)
-        d.activation[i, a] = end if x >= 1.0 else begin + share * (end - begin)
-
-
-@inlined
-def _advance_wrench(m, d, i, dt):
-    """Advance the wrench in force of task i by dt [s], by the exact solution of the filter."""
-    pace = SETTLED / m.blend_time
-    decay = np.exp(-pace * dt)
-    for a in range(6):
-        wanted, rate = d.wanted_wrench[i, a], d.wrench_rate[i, a]
-        offset = d.wrench[i, a] - wanted
-        bend = rate + pace * offset
-        d.wrench[i, a] = wanted + decay * (offset + dt * bend)
-        d.wrench_rate[i, a] = decay * (rate - pace * dt * bend)
-
-
-@inlined
 def _within(x, most):
     return min(max(x, -most), most)
 
@@ -224,8 +198,10 @@ def put_references(m, d, mobility):
     """Advance changing activations and commanded impedances."""
     # `mobility` (6 m, 6 m) is Λ⁻¹ of the links in base axes, of the last tick.
     for i in range(d.k):
-        if d.activation_changes[i] != 0:
-            _put_activation(m, d, i, d.time)
+        if d.activation_age[i] <= m.blend_time:
+            share = step_share(d.activation_age[i], d.tick, m.blend_time)
+            d.activation_age[i] += d.tick
+            move_towards(d.activation[i], m.wanted_activation[i], share)
         if d.is_commanded[i] != 0:
             advance(m, d, i, mobility, d.time)
             for a in range(6):
@@ -243,8 +219,10 @@ def put_wrenches(m, d, poses):
             continue
         dt = time - d.wrench_time[i] if time > d.wrench_time[i] else 0.0
         d.wrench_time[i] = time
-        _advance_wrench(m, d, i, dt)
         for a in range(6):
+            d.wrench[i, a], d.wrench_rate[i, a] = damped(
+                d.wrench[i, a], d.wrench_rate[i, a], d.wanted_wrench[i, a],
+                m.blend_time / SETTLED, dt)
             d.level_wrench[i, a] = m.forces[i, a] * d.wrench[i, a]
         if m.closes_force[i] != 0:
             source = m.turns_with[i]

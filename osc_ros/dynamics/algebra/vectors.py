@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Small operations on arrays for kernels, a smooth step, and constants of smooth changes."""
+"""Small operations on arrays for kernels, and values that approach others smoothly."""
 
 from __future__ import annotations
 
@@ -21,6 +21,30 @@ def smoothed(x: float) -> float:
     """Smooth step (C¹): 0 for x ≤ 0, 1 for x ≥ 1."""
     x = min(max(x, 0.0), 1.0)
     return x * x * (3.0 - 2.0 * x)
+
+
+@inlined
+def step_share(age, dt, duration):
+    """Share of the rest of a smooth step that passes in dt [s] after an age [s]; 1 at its end."""
+    if age + dt >= duration:
+        return 1.0
+    return 1.0 - (1.0 - smoothed((age + dt) / duration)) / (1.0 - smoothed(age / duration))
+
+
+@inlined
+def move_towards(values, wanted, share):
+    """Move values (n,) by a share of the way to others (n,); infinite ones change at once."""
+    for i in range(len(values)):
+        now, end = values[i], wanted[i]
+        is_gradual = share < 1.0 and np.isfinite(now) and np.isfinite(end)
+        values[i] = now + share * (end - now) if is_gradual else end
+
+
+@inlined
+def damped(now, slope, wanted, time, dt):
+    """Value and slope after dt [s] of an approach, critically damped, by a time constant [s]."""
+    decay, push = np.exp(-dt / time), slope + (now - wanted) / time
+    return wanted + (now - wanted + push * dt) * decay, (slope - push * dt / time) * decay
 
 
 @inlined
