@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from arm import Arm, moved, PERIOD
+from attacked import Attacked
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.tasks.task import TargetLimits
@@ -158,3 +159,21 @@ def test_target_beyond_reach_does_not_wind_up():
     assert angles[-1] < 1e-2
     torques = np.array(arm.torques)
     assert (np.abs(torques) <= arm.robot.effort_limits).all()
+
+
+@pytest.mark.parametrize('name', ['panda', 'xarm7'])
+def test_goal_beyond_reach_pulls_the_arm_no_farther_than_the_leash_and_it_comes_back(name):
+    arm, sent, lags = Attacked(name).run(0.1), [], []  # Pinocchio simulates it
+    start, limits = arm.law.pose, arm.robot.effort_limits
+    for goal in (moved(start, shift=(0.0, 0.0, 1.5)), start):
+        arm.law.follow(PoseGoal(goal), arm.now)
+        for _ in range(1000):
+            arm.run(PERIOD)
+            sent.append(arm.sent / limits)
+            lags.append(np.linalg.norm(arm.law.target.pose[:3, 3] - arm.law.pose[:3, 3]))
+        assert arm.law.levels['tip'].generator.waits == (goal is not start)
+    assert max(lags) < LIMITS.leash[1] + 0.15
+    assert lags[-1] < 1e-3
+    assert max(arm.speeds) <= 1.0
+    assert np.abs(np.diff(sent, axis=0)).max() < 0.05
+    assert not arm.changes
