@@ -35,7 +35,7 @@ def put_driver(model, q, qd, out):
         out[:] = 0.0
         return
     known = model.driver_integers, model.driver_numbers, model.driver_room
-    rest = memory_in(known[0], known[2])[0].rest
+    rest = memory_in(known[0], known[2]).rest
     inverse_dynamics(known, q, rest if model.driver_adds == GRAVITY else qd, rest, out)
 
 
@@ -46,7 +46,7 @@ def put_command(model, q, qd, qdd, out):
     inverse_dynamics(known, q, qd, qdd, out)
     if model.driver_adds == NOTHING:
         return
-    driven = memory_in(model.driver_integers, model.driver_room)[0].driven
+    driven = memory_in(model.driver_integers, model.driver_room).driven
     put_driver(model, q, qd, driven)
     for i in range(len(out)):
         out[i] -= driven[i]

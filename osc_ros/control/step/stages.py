@@ -49,8 +49,7 @@ def chain_stage(law, stage, one, two, three):
     elif stage == INVERSE_MASS:
         passes.inverse_mass_matrix(chain, view(two, 0, (len(one), len(one))))
     else:
-        links, ends, work, factor, _ = chain_bodies.parts_of(chain)
-        chain_bodies.put_motion_torques(links, ends, one, two, work, factor, three)
+        chain_bodies.put_motion_torques(chain_bodies.parts_of(chain), one, two, three)
     return DONE
 
 
@@ -62,7 +61,7 @@ def tree_stage(law, stage, one, two, three):
     if stage == OUTWARD:
         return tree.outward(arrays, one, two, none, three)
     if stage == JACOBIAN:
-        rows = len(parts_of(arrays)[2].a0)
+        rows = len(parts_of(arrays)[1].a0)
         tree.motions(arrays, view(one, 0, (rows, len(one) // rows)))
     elif stage == INWARD:
         tree.torques(arrays, none, one, two, three)
@@ -71,7 +70,7 @@ def tree_stage(law, stage, one, two, three):
     elif stage == INVERSE_MASS:
         tree.inverse_mass_matrix(arrays, view(two, 0, (len(one), len(one))))
     else:
-        robot, memory, _ = parts_of(arrays)
+        robot, memory = parts_of(arrays)
         put_motion_torques(robot, two, memory.work, three)
     return DONE
 

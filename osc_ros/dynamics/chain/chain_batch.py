@@ -11,7 +11,7 @@ torques of the law, or the terms of the operational-space equations (pose, Jacob
 
 from __future__ import annotations
 
-from osc_ros.compile.compiled import inlined, released, view, viewing
+from osc_ros.compile.compiled import inlined, released, view
 from osc_ros.compile.lane_arrays import array_of_lanes, none_or_lanes, own_or_lanes, WIDTH
 from osc_ros.dynamics.algebra.lane_rows import (
     is_zero,
@@ -43,7 +43,7 @@ from osc_ros.dynamics.chain.chain_bodies import (
     TWIST,
     WORK_WIDTH,
 )
-from osc_ros.dynamics.chain.passes import inward_pass, outward_pass, task_force
+from osc_ros.dynamics.chain.passes import inward_pass, outward_pass, put_force_and_torques
 
 # First lane of each part of the memory `room`. After these parts follow six parts of n lanes,
 # `work`, the links with payloads, and J.
@@ -67,69 +67,79 @@ def put_ends(ends, lanes):
 @inlined
 def put_law(at, joints, u, out):
     """Write τ⁰ + JᵀΛ(u - a⁰) of one state; return 0, or NaN if a number is not finite."""
-    F = at.tip[FORCE:FORCE + 6]
     outward_pass(at, joints, None)
-    task_force(u, at.tip, F)
-    inward_pass(at, joints.tau, joints.qdd, F, out)
+    put_force_and_torques(at, joints, u, out)
     return (zero_if_finite(joints.q) + zero_if_finite(joints.qd) + zero_if_finite(u)
             + zero_if_finite(out))
 
 
 @inlined
-def put_terms(at, q, qd, rest, no_force, is_moving, a0, h):
+def put_terms(at, joints, no_force, is_moving, a0, h):
     """Write the terms of one state, except Λ; return 0, or NaN if a number is not finite."""
     # Λ⁻¹, pose and twist are always written to `at.tip`, J̇q̇ if `is_moving`; a⁰ without torques
-    # to a0 (6,) and h to h (n,) unless they are empty. `rest` (n,) and `no_force` (6,) are zeros.
-    total, tip = zero_if_finite(q) + zero_if_finite(qd), at.tip
+    # to a0 (6,) and h to h (n,) unless they are empty. `joints`: tau None, qdd zeros; `no_force`
+    # (6,): zeros.
+    total, tip = zero_if_finite(joints.q) + zero_if_finite(joints.qd), at.tip
     if len(a0) > 0 or not is_moving:
-        outward_pass(at, Joints(q, qd, None, None), None)
+        outward_pass(at, Joints(joints.q, joints.qd, None, None), None)
         total = total + zero_if_finite(tip[A0:POSE])
         if len(a0) > 0:
             for i in range(6):
                 a0[i] = tip[A0 + i]
     if is_moving:
-        outward_pass(at, Joints(q, qd, None, rest), None)
+        outward_pass(at, joints, None)
         total = total + zero_if_finite(tip[A0:POSE])
     if len(h) > 0:
-        inward_pass(at, None, rest, no_force, h)
+        inward_pass(at, joints, no_force, h)
         total = total + zero_if_finite(h)
     return total + zero_if_finite(tip[:A0]) + zero_if_finite(tip[POSE:FORCE])
 
 
-@viewing
-def links_in_lanes(links, payload, lanes):
-    """Return the constants `links` of the robot; with payloads, a copy of them in lanes."""
-    n = len(links)
-    L = view(lanes, _JOINTS + n * (6 + WORK_WIDTH), (n, LINK_WIDTH))
+@inlined
+def put_links(payload, links, L):
+    """Copy the constants `links` of the robot to the lanes L, if there are payloads."""
     if payload is not None:
-        for i in range(n):
+        for i in range(len(links)):
             for j in range(LINK_WIDTH):
                 L[i, j] = links[i, j]
-    return own_or_lanes(payload, links, L)
 
 
 @inlined
-def parts_in_lanes(links, ends, payload, lanes):
-    """Return the `Parts` in `lanes`, without `factor`; see `put_ends` and `links_in_lanes`."""
+def parts_in_lanes(links, ends, states, lanes):
+    """Return the `Parts` in `lanes`, without `factor`; its links are `links` without payloads."""
     n, E = len(links), lanes[_ENDS:_U]
+    L = view(lanes, _JOINTS + n * (6 + WORK_WIDTH), (n, LINK_WIDTH))
     put_ends(ends, E)
-    return Parts(links_in_lanes(links, payload, lanes), E,
+    put_links(states.payload, links, L)
+    return Parts(own_or_lanes(states.payload, links, L), E,
                  view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH)), None, lanes[:TIP_WIDTH])
 
 
 @inlined
-def load_payloads(links, ends, payload, first, lanes, L):
-    """Write inertias of the last body with the payloads of WIDTH states, in lanes."""
+def load_payloads(payload, first, links, ends, P, link):
+    """Write inertias of the last body, `link`, with the payloads of WIDTH states, in lanes."""
     # Returns 0 in lanes whose payload is finite, else NaN.
     total = 0.0
     if payload is not None:
-        P, link = lanes[_PAYLOAD:_JOINTS], L[len(links) - 1]
         load_rows(payload, first, P)
         put_loaded(links[len(links) - 1, MASS:], P, matrix_at(ends, 3), vector_at(ends, 12),
                    link[MASS:])
         put_inverse(link[MASS:], link[INVERSE_A:])
         total += zero_if_finite(P)
     return total
+
+
+@inlined
+def load_states(own, states, first, lanes, at, joints):
+    """Load q, q̇, gravity and payloads of WIDTH states from `first` on, see `load_payloads`."""
+    # own: the constants `links` and `ends` of the robot
+    load_rows(states.q, first, joints.q)
+    load_rows(states.qd, first, joints.qd)
+    if len(states.gravity) > 0:
+        load_rows(states.gravity, first, at.ends[:3])
+    links, ends = own
+    return load_payloads(states.payload, first, links, ends, lanes[_PAYLOAD:_JOINTS],
+                         at.links[len(links) - 1])
 
 
 @released
@@ -140,18 +150,14 @@ def laws(links, ends, states, room, out, valid):
     # stands for that in `ends`. `room` (room_size(n) * WIDTH,) is overwritten.
     lanes = array_of_lanes(room, WIDTH)
     rows, U = view(lanes, _JOINTS, (6, len(links))), lanes[_U:_U + 6]
-    at = parts_in_lanes(links, ends, states.payload, lanes)
+    at = parts_in_lanes(links, ends, states, lanes)
     joints, OUT = Joints(rows[0], rows[1], none_or_lanes(states.tau, rows[3]),
                          none_or_lanes(states.qdd, rows[4])), rows[2]
     for first in range(0, len(states.q), WIDTH):
-        load_rows(states.q, first, joints.q)
-        load_rows(states.qd, first, joints.qd)
+        total = load_states((links, ends), states, first, lanes, at, joints)
         load_rows(states.u, first, U)
         load_rows(states.tau, first, joints.tau)
         load_rows(states.qdd, first, joints.qdd)
-        if len(states.gravity) > 0:
-            load_rows(states.gravity, first, at.ends[:3])
-        total = load_payloads(links, ends, states.payload, first, lanes, at.links)
         good = is_zero(put_law(at, joints, U, OUT) + total)
         store_rows(out, first, OUT, good)
         mark_rows(valid, first, good)
@@ -163,19 +169,15 @@ def terms(links, ends, states, room, found):
     # `found`: of `Terms.flat`. Other arguments: `laws`; `room` is zero before the first call.
     n, lanes = len(links), array_of_lanes(room, WIDTH)
     rows = view(lanes, _JOINTS, (6, n))
-    q, qd, rest = rows[0], rows[1], rows[3]
+    joints = Joints(rows[0], rows[1], None, rows[3])
     h = rows[2] if len(found.h) > 0 else rows[2, :0]
     a0 = lanes[_U:_U + 6] if len(found.a0) > 0 else lanes[_U:_U]
     no_force, square, tall = lanes[_NO_FORCE:_PAYLOAD], lanes[_LAMBDA:_NO_FORCE], lanes[-6 * n:]
-    at = parts_in_lanes(links, ends, states.payload, lanes)
+    at = parts_in_lanes(links, ends, states, lanes)
     tip, is_moving = at.tip, len(found.Jdot_qd) > 0 or len(found.h) > 0
     for first in range(0, len(states.q), WIDTH):
-        load_rows(states.q, first, q)
-        load_rows(states.qd, first, qd)
-        if len(states.gravity) > 0:
-            load_rows(states.gravity, first, at.ends[:3])
-        total = load_payloads(links, ends, states.payload, first, lanes, at.links)
-        good = is_zero(put_terms(at, q, qd, rest, no_force, is_moving, a0, h) + total)
+        total = load_states((links, ends), states, first, lanes, at, joints)
+        good = is_zero(put_terms(at, joints, no_force, is_moving, a0, h) + total)
         if len(found.Lambda) > 0:
             put_pseudo_inverse(tip[:A0], tip[SCRATCH:], view(square, 0, (6, 6)), 6)
         if len(found.J) > 0:

@@ -207,11 +207,12 @@ def in_base(R, v):
 
 
 @inlined
-def put_placement(R, p, R_base, p_base, store):
-    """Write a body's R and p to `store` for the inward pass; return its R and p in the base."""
-    put(store, 0, R)
-    put(store, 9, p)
-    return compose(R_base, R), add(p_base, rotate(R_base, p))
+def at_base(ends, qdd):
+    """R, p, v, a, b and K of the base: a is -gravity; b is a, or 0 if `qdd` is given."""
+    gravity = vector_at(ends, 0)
+    a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
+    return ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), a,
+            (ZERO, ZERO) if qdd is not None else a, (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO))
 
 
 @inlined
@@ -233,8 +234,17 @@ def body_motion(link, placed, i, qd, qdd, v, a, store):
 
 
 @inlined
-def put_tip(ends, R, p, v, a, K, tip):
+def tip_acceleration(tau, qdd, a, b):
+    """Acceleration of the last body: b without qdd, a with qdd alone, a + b with tau and qdd."""
+    if qdd is None:
+        return b
+    return a if tau is None else plus(a, b)
+
+
+@inlined
+def put_tip(ends, body, tip):
     """Write pose, twist, Λ⁻¹ and a⁰ of the tip, base axes, from R, p, v, a, K of the last body."""
+    R, p, v, a, K = body
     R_tip, p_tip = matrix_at(ends, 3), vector_at(ends, 12)
     v = in_base(R, (v[0], add(v[1], cross(v[0], p_tip))))
     a = in_base(R, (a[0], add(a[1], cross(a[0], p_tip))))
@@ -256,8 +266,9 @@ def put_tip(ends, R, p, v, a, K, tip):
 
 
 @inlined
-def force_on_last_body(ends, tip, F):
+def force_on_last_body(at, F):
     """Wrench on the last body (body axes) that is equivalent to F (6,) at the tip (base axes)."""
+    ends, tip = at.ends, at.tip
     # rotation of the last body in the base: rotation of the tip, times the inverse of the tip's
     # rotation in the body
     R = compose((tip[POSE], tip[POSE + 1], tip[POSE + 2], tip[POSE + 4], tip[POSE + 5],
@@ -283,10 +294,10 @@ def inward_sweep(links, tau, qdd, f, work, out):
 
 
 @inlined
-def put_motion_torques(links, ends, qd, qdd, work, factor, out):
+def put_motion_torques(at, qd, qdd, out):
     """Write joint torques M q̈ + h to out (n,), from the placements in `work`."""
     # The residuals in `factor` are overwritten.
-    gravity = vector_at(ends, 0)
+    links, work, factor, gravity = at.links, at.work, at.factor, vector_at(at.ends, 0)
     v, a = (ZERO, ZERO), (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
     for i in range(len(links)):
         link, R, p = links[i], matrix_at(work[i], 0), vector_at(work[i], 9)

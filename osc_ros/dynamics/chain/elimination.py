@@ -20,14 +20,11 @@ import numpy as np
 from osc_ros.compile.compiled import inlined
 from osc_ros.dynamics.algebra.spatial import (
     add_matrix,
-    add_mobility,
     add_outer,
     along,
     compose,
     cross_rows,
     linear_first,
-    mobility_shifted,
-    mobility_unrotated,
     plus,
     rank_one_downdate,
     transpose,
@@ -199,14 +196,9 @@ def joint_hold(link, L):
 
 
 @inlined
-def mobility_across(link, R, p, K):
-    """G = I⁻¹ + X K Xᵀ: the mobility between the two sides of a joint."""
-    return add_mobility(inverse_inertia(link), mobility_unrotated(R, mobility_shifted(p, K)))
-
-
-@inlined
-def coupling_to_body(R, p, C):
+def coupling_to_body(placed, C):
     """X C: the coupling C (force to motion), its motions transformed to the body's frame."""
+    R, p = placed
     R_t = transpose(R)
     return (compose(R_t, C[0]), compose(R_t, C[1]),
             compose(R_t, add_matrix(C[2], transpose(cross_rows(transpose(C[0]), p)))),
@@ -255,11 +247,10 @@ def inner_handle(link, placed, tau, i, factors, handle):
     # `handle` is (C, K_a, b_a, f): C maps the force to the acceleration of the last body (returned
     # in the order of `rows_first`), K_a to that of the first; b_a is the latter without it; f is
     # the sum of the Newton-Euler forces, as one force on the last body, returned unchanged.
-    R, p = placed
     L, y, za, zc = factors
     C, K_a, b_a, f = handle
     s = np.sqrt(link[ROTOR])
-    XC = rows_first(link, coupling_to_body(R, p, C))
+    XC = rows_first(link, coupling_to_body(placed, C))
     ua, uc = coupling_rows(XC, s)
     K_a, ua, uc = schur_complement(K_a, L, ua, uc)
     b_a = plus(b_a, back_projection(L, y, ua, uc))

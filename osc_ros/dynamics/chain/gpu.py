@@ -115,8 +115,9 @@ def terms_kernel(n: int, number: Any) -> Any:
             if len(states.gravity) > 0:
                 load(states.gravity, i, own[:3])
             good = good_if_zero(evaluate(
-                Parts(links, own, work, None, tip), states.q[i], states.qd[i], zeros[:n],
-                zeros[n:], len(found.Jdot_qd) > 0 or len(found.h) > 0,
+                Parts(links, own, work, None, tip),
+                Joints(states.q[i], states.qd[i], None, zeros[:n]), zeros[n:],
+                len(found.Jdot_qd) > 0 or len(found.h) > 0,
                 free[:6 if len(found.a0) > 0 else 0], torques[:n if len(found.h) > 0 else 0]))
             mark(found.valid, i, good)
             store(found.pose, i, tip[POSE:TWIST], good)

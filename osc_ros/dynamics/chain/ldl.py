@@ -37,6 +37,7 @@ from osc_ros.dynamics.algebra.spatial import (
     add_mobility,
     all_finite,
     along,
+    compose,
     cross,
     linear_first,
     minus,
@@ -46,12 +47,14 @@ from osc_ros.dynamics.algebra.spatial import (
     motion_to_body,
     plus,
     put,
+    rotate,
     vector_at,
     ZERO,
 )
 from osc_ros.dynamics.chain import passes
 from osc_ros.dynamics.chain.chain_bodies import (
     along_axis,
+    at_base,
     body_motion,
     empty_chain,
     FORCE,
@@ -60,9 +63,9 @@ from osc_ros.dynamics.chain.chain_bodies import (
     parts_of,
     placement,
     PRISMATIC,
-    put_placement,
     put_tip,
     ROTOR,
+    tip_acceleration,
     value_at,
 )
 from osc_ros.dynamics.chain.chain_method import ChainMethod
@@ -76,12 +79,9 @@ from osc_ros.dynamics.chain.elimination import (
     schur_complement,
 )
 from osc_ros.dynamics.chain.passes import (
-    at_base,
     back_substitution,
-    inward_pass,
+    put_force_and_torques,
     shapes_fit,
-    task_force,
-    tip_acceleration,
 )
 from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.model.robot import Robot
@@ -146,8 +146,9 @@ def _turned_matrix(c, s, B):
 
 
 @inlined
-def through_joint(link, c, s, q, G):
-    """Z G Zᵀ for the motion Z of the joint at q; G and the result are in 'axis first' order."""
+def through_joint(link, moved, G):
+    """Z G Zᵀ for the motion Z of the joint; G and the result are in 'axis first' order."""
+    c, s, q = moved  # cos q, sin q and q
     if link[PRISMATIC]:
         return linear_first(mobility_shifted((0.0, 0.0, q), linear_first(G)))
     return (_turned_symmetric(c, s, G[0]), _turned_matrix(c, s, G[1]),
@@ -155,8 +156,9 @@ def through_joint(link, c, s, q, G):
 
 
 @inlined
-def vector_through_joint(link, c, s, q, z):
-    """Z z for the motion Z of the joint at q; z and the result are in 'axis first' order."""
+def vector_through_joint(link, moved, z):
+    """Z z for the motion Z of the joint; z and the result are in 'axis first' order."""
+    c, s, q = moved
     if link[PRISMATIC]:
         return add(z[0], cross(z[1], (0.0, 0.0, q))), z[1]
     return _turned_vector(c, s, z[0]), _turned_vector(c, s, z[1])
@@ -172,14 +174,15 @@ def outward_pass(at, blocks, joints, factor):
     for i in range(len(q)):
         link, store = at.links[i], at.work[i]
         R, p, c, s = placement(link, q[i])
-        R_base, p_base = put_placement(R, p, R_base, p_base, store)
+        put(store, 0, R + p)
+        R_base, p_base = compose(R_base, R), add(p_base, rotate(R_base, p))
         v, a, zeta, bias = body_motion(link, (R, p), i, joints.qd, qdd, v, a, store)
         I_inv, root = inverse_inertia(link), np.sqrt(link[ROTOR])
         T, V_a, V_c = block_at(blocks[i])
         inner, Z_a, Z_c = schur_complement(T, L, V_a, V_c)
-        inner = through_joint(link, c, s, q[i], inner)
+        inner = through_joint(link, (c, s, q[i]), inner)
         # the compiler removes the computation of y in kernels that do not read y
-        taken = vector_through_joint(link, c, s, q[i], back_projection(L, y, Z_a, Z_c))
+        taken = vector_through_joint(link, (c, s, q[i]), back_projection(L, y, Z_a, Z_c))
         pulled = plus(motion_to_body(R, p, free), zeta)
         torque = value_at(tau, i)
         free = mobility_times(I_inv, minus(along_axis(link, torque), bias))
@@ -202,7 +205,7 @@ def outward_pass(at, blocks, joints, factor):
     D, E_a, E_c = block_at(blocks[len(q)])
     Lambda_inv, Z_a, Z_c = schur_complement(D, L, E_a, E_c)
     b = minus(free, back_projection(L, y, Z_a, Z_c))
-    put_tip(at.ends, R_base, p_base, v, tip_acceleration(tau, qdd, a, b), Lambda_inv, at.tip)
+    put_tip(at.ends, (R_base, p_base, v, tip_acceleration(tau, qdd, a, b), Lambda_inv), at.tip)
 
 
 @kernel
@@ -222,10 +225,9 @@ def ldl_law(chain, blocks, q, qd, u, tau, qdd, out):
     at = parts_of(chain)
     if not shapes_fit(at.links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(at.links):
         return WRONG_SHAPE
-    outward_pass(at, blocks, Joints(q, qd, tau, qdd), None)
-    F = at.tip[FORCE:FORCE + 6]
-    task_force(u, at.tip, F)
-    inward_pass(at, tau, qdd, F, out)
+    joints = Joints(q, qd, tau, qdd)
+    outward_pass(at, blocks, joints, None)
+    put_force_and_torques(at, joints, u, out)
     return DONE if all_finite(out) else NOT_FINITE
 
 

@@ -22,19 +22,25 @@ import numpy as np
 
 from osc_ros.compile.compiled import ahead, inlined, kernel, lock
 from osc_ros.dynamics.algebra.spatial import (
+    add,
+    add_mobility,
     all_finite,
     along,
+    compose,
     dot,
     force_to_body,
     force_to_parent,
     matrix_at,
     minus,
     mobility_at,
+    mobility_shifted,
     mobility_times,
+    mobility_unrotated,
     motion_to_body,
     plus,
     put,
     put_mobility,
+    rotate,
     spatial_at,
     vector_at,
     ZERO,
@@ -43,6 +49,7 @@ from osc_ros.dynamics.algebra.task_inertia import replace_singular, solve_in_pla
 from osc_ros.dynamics.chain.chain_bodies import (
     A0,
     along_axis,
+    at_base,
     axis_part,
     body_motion,
     empty_chain,
@@ -57,11 +64,11 @@ from osc_ros.dynamics.chain.chain_bodies import (
     placement,
     put_jacobian,
     put_motion_torques,
-    put_placement,
     put_tip,
     RESIDUAL,
     ROTOR,
     SCRATCH,
+    tip_acceleration,
     value_at,
 )
 from osc_ros.dynamics.chain.elimination import (
@@ -72,7 +79,6 @@ from osc_ros.dynamics.chain.elimination import (
     joint_elimination,
     joint_hold,
     ldl_solution,
-    mobility_across,
     rows_first,
 )
 from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
@@ -90,11 +96,14 @@ def outward_sweep(links, joints, inside, work, factor, placed, handle):
         link, store = links[i], work[i]
         if placed is None:
             R, p, _, _ = placement(link, joints.q[i])
-            R_base, p_base = put_placement(R, p, R_base, p_base, store)
+            put(store, 0, R + p)
+            R_base, p_base = compose(R_base, R), add(p_base, rotate(R_base, p))
         else:
             R, p = matrix_at(store, 0), vector_at(store, 9)
         v, a, zeta, bias = body_motion(link, (R, p), i, qd, qdd, v, a, store)
-        G, I_inv = mobility_across(link, R, p, K), inverse_inertia(link)
+        I_inv = inverse_inertia(link)
+        # mobility between the two sides of the joint, I⁻¹ + X K Xᵀ
+        G = add_mobility(I_inv, mobility_unrotated(R, mobility_shifted(p, K)))
         Ht = along_axis(link, value_at(tau, i))
         residual = minus(
             minus(mobility_times(G, Ht), mobility_times(I_inv, bias)),
@@ -117,34 +126,17 @@ def outward_sweep(links, joints, inside, work, factor, placed, handle):
 
 
 @inlined
-def at_base(ends, qdd):
-    """R, p, v, a, b and K of the base: a is -gravity; b is a, or 0 if `qdd` is given."""
-    gravity = vector_at(ends, 0)
-    a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
-    return ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), a,
-            (ZERO, ZERO) if qdd is not None else a, (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO))
-
-
-@inlined
-def tip_acceleration(tau, qdd, a, b):
-    """Acceleration of the last body: b without qdd, a with qdd alone, a + b with tau and qdd."""
-    if qdd is None:
-        return b
-    return a if tau is None else plus(a, b)
-
-
-@inlined
 def outward_pass(at, joints, factor):
     """Write the results of the tip, see `outward`; `at` is the `Parts`, `factor` may be None."""
     (R, p, v, a, b, K), _ = outward_sweep(at.links, joints, at_base(at.ends, joints.qdd), at.work,
                                           factor, None, None)
-    put_tip(at.ends, R, p, v, tip_acceleration(joints.tau, joints.qdd, a, b), K, at.tip)
+    put_tip(at.ends, (R, p, v, tip_acceleration(joints.tau, joints.qdd, a, b), K), at.tip)
 
 
 @inlined
-def inward_pass(at, tau, qdd, F, out):
+def inward_pass(at, joints, F, out):
     """Write τ⁰ + JᵀF to `out`; see `inward`."""
-    inward_sweep(at.links, tau, qdd, force_on_last_body(at.ends, at.tip, F), at.work, out)
+    inward_sweep(at.links, joints.tau, joints.qdd, force_on_last_body(at, F), at.work, out)
 
 
 @inlined
@@ -157,6 +149,14 @@ def task_force(u, tip, F):
     for i in range(6):
         F[i] = r[i] = u[i] - tip[A0 + i]
     replace_singular(solve_in_place(A, F, 6), tip[:36], r, scratch, F, 6)
+
+
+@inlined
+def put_force_and_torques(at, joints, u, out):
+    """Write F = Λ(u - a⁰) to `at.tip`, and τ⁰ + JᵀF to out (n,), after an outward pass."""
+    F = at.tip[FORCE:FORCE + 6]
+    task_force(u, at.tip, F)
+    inward_pass(at, joints, F, out)
 
 
 @inlined
@@ -174,7 +174,7 @@ def shapes_fit(links, q, qd, tau, qdd):
 @inlined
 def back_substitution(at, tau, F, qdd):
     """Write q̈ (n,), from the tip inward, by back substitution with the rows of `at.factor`."""
-    outer = force_on_last_body(at.ends, at.tip, F)
+    outer = force_on_last_body(at, F)
     for i in range(len(at.links) - 1, -1, -1):
         link, store = at.links[i], at.factor[i]
         gap = plus(spatial_at(store, RESIDUAL), mobility_times(inverse_inertia(link), outer))
@@ -190,10 +190,12 @@ def back_substitution(at, tau, F, qdd):
         outer = minus((ZERO, ZERO), f)
 
 
-@inlined
-def put_response(at, tau, F, qdd):
-    """Write M⁻¹(τ + JᵀF) to qdd (n,); see `acceleration_response`."""
-    b, first = (ZERO, ZERO), 0
+@kernel
+def acceleration_response(chain, tau, F, qdd):
+    """Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`."""
+    # By forward and back substitution; overwrites the residuals in `factor`. F (6,): force on the
+    # tip, base axes, [moment; force] [N·m, N].
+    at, b, first = parts_of(chain), (ZERO, ZERO), 0
     while first < len(tau) and tau[first] == 0.0:  # most often all torques are 0
         first += 1
     for i in range(first):
@@ -229,20 +231,18 @@ def outward(chain, q, qd, tau, qdd):
 def inward(chain, tau, qdd, F, out):
     """Write τ⁰ + JᵀF to out (n,) [N·m], after `outward` with the same tau and qdd."""
     # F (6,): task force at the tip, base axes, [moment; force] [N·m, N].
-    inward_pass(parts_of(chain), tau, qdd, F, out)
+    inward_pass(parts_of(chain), Joints(None, None, tau, qdd), F, out)
 
 
 @kernel
 def law(chain, q, qd, u, tau, qdd, out):
     """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,) [N·m] in one call; return the status of `outward`."""
     # u (6,): commanded tip acceleration, base axes, [angular; linear] [rad/s², m/s²].
-    at = parts_of(chain)
+    at, joints = parts_of(chain), Joints(q, qd, tau, qdd)
     if not shapes_fit(at.links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(at.links):
         return WRONG_SHAPE
-    F = at.tip[FORCE:FORCE + 6]
-    outward_pass(at, Joints(q, qd, tau, qdd), None)
-    task_force(u, at.tip, F)
-    inward_pass(at, tau, qdd, F, out)
+    outward_pass(at, joints, None)
+    put_force_and_torques(at, joints, u, out)
     return DONE if all_finite(out) else NOT_FINITE
 
 
@@ -260,20 +260,11 @@ def accelerations(chain, q, qd, tau, F, qdd):
 @kernel
 def inverse_dynamics(chain, q, qd, qdd, out):
     """Write joint torques M q̈ + h to out (n,) [N·m]; overwrites placements and residuals."""
-    links, ends, work, factor, _ = parts_of(chain)
-    for i in range(len(links)):
-        R, p, _, _ = placement(links[i], q[i])
-        put(work[i], 0, R)
-        put(work[i], 9, p)
-    put_motion_torques(links, ends, qd, qdd, work, factor, out)
-
-
-@kernel
-def acceleration_response(chain, tau, F, qdd):
-    """Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`."""
-    # By forward and back substitution; overwrites the residuals in `factor`. F (6,): force on the
-    # tip, base axes, [moment; force] [N·m, N].
-    put_response(parts_of(chain), tau, F, qdd)
+    at = parts_of(chain)
+    for i in range(len(at.links)):
+        R, p, _, _ = placement(at.links[i], q[i])
+        put(at.work[i], 0, R + p)
+    put_motion_torques(at, qd, qdd, out)
 
 
 @inlined

@@ -43,7 +43,6 @@ from osc_ros.dynamics.segments.segments import (
     eliminate_base,
     join_segments,
     motion_outside,
-    put_end,
     put_motion,
     put_response,
 )
@@ -152,10 +151,7 @@ def move_in_lanes(base, joints, memory, slot):
     R, p, v, a = base
     for lane in range(WIDTH):
         R, p, v, a = motion_outside(R, p, v, a, lane_array(slots, lane))
-    put(slot, SLOT_MOTION, R)
-    put(slot, SLOT_MOTION + 9, p)
-    put(slot, SLOT_MOTION + 12, v[0] + v[1])
-    put(slot, SLOT_MOTION + 18, a[0] + a[1])
+    put(slot, SLOT_MOTION, R + p + v[0] + v[1] + a[0] + a[1])
 
 
 @inlined
@@ -183,7 +179,7 @@ def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
     for i in range(SLOT_JOINT, SLOT_TOTAL):
         slot[i] = first[i]
     put(slot, SLOT_TOTAL, total[0] + total[1])
-    put_end(R, p, v, a, slot)
+    put(slot, SLOT_END, R + p + v[0] + v[1] + a[0] + a[1])
 
 
 @inlined

@@ -158,8 +158,8 @@ def lead(shared, place, lanes, q, qd, tau, qdd, tip):
     progress[STAGE] = START
     last, K, b = slots[members - 1], mobility_at(slots[0], SLOT_K), spatial_at(slots[0], SLOT_B)
     a = tip_acceleration(tau, qdd, spatial_at(last, SLOT_END + 18), b)
-    put_tip(ends, matrix_at(last, SLOT_END), vector_at(last, SLOT_END + 9),
-            spatial_at(last, SLOT_END + 12), a, K, tip)
+    put_tip(ends, (matrix_at(last, SLOT_END), vector_at(last, SLOT_END + 9),
+                   spatial_at(last, SLOT_END + 12), a, K), tip)
     return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
 
 

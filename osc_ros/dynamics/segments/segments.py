@@ -57,13 +57,13 @@ from osc_ros.dynamics.algebra.spatial import (
 )
 from osc_ros.dynamics.chain.chain_bodies import (
     along_axis,
+    at_base,
     body_motion,
     inverse_inertia,
     part_of_joints,
     placement,
     POSITION,
     PRISMATIC,
-    put_placement,
     ROTATION,
     ROTOR,
     value_at,
@@ -80,7 +80,7 @@ from osc_ros.dynamics.chain.elimination import (
     rows_first,
     schur_complement,
 )
-from osc_ros.dynamics.chain.passes import at_base, outward_sweep
+from osc_ros.dynamics.chain.passes import outward_sweep
 from osc_ros.dynamics.segments.slots import (
     JOINT_TAU,
     SLOT_B,
@@ -103,16 +103,14 @@ def put_motion(links, q, qd, qdd, work, slot):
     for i in range(len(q)):
         link = links[i]
         R_i, p_i, _, _ = placement(link, q[i])
-        R, p = put_placement(R_i, p_i, R, p, work[i])
+        put(work[i], 0, R_i + p_i)
+        R, p = compose(R, R_i), add(p, rotate(R, p_i))
         Hqd = along_axis(link, qd[i])
         w = plus(motion_to_body(R_i, p_i, w), Hqd)
         if qdd is not None:
             alpha = plus(plus(motion_to_body(R_i, p_i, alpha), motion_cross(w, Hqd)),
                          along_axis(link, qdd[i]))
-    put(slot, SLOT_MOTION, R)
-    put(slot, SLOT_MOTION + 9, p)
-    put(slot, SLOT_MOTION + 12, w[0] + w[1])
-    put(slot, SLOT_MOTION + 18, alpha[0] + alpha[1])
+    put(slot, SLOT_MOTION, R + p + w[0] + w[1] + alpha[0] + alpha[1])
 
 
 @inlined
@@ -124,14 +122,6 @@ def motion_outside(R_base, p_base, v, a, slot):
     v = motion_to_body(R, p, v)
     a = plus(plus(motion_to_body(R, p, a), motion_cross(v, w)), alpha)
     return R_base, p_base, plus(v, w), a
-
-
-@inlined
-def put_end(R, p, v, a, slot):
-    put(slot, SLOT_END, R)
-    put(slot, SLOT_END + 9, p)
-    put(slot, SLOT_END + 12, v[0] + v[1])
-    put(slot, SLOT_END + 18, a[0] + a[1])
 
 
 @inlined
@@ -148,7 +138,8 @@ def eliminate_base(links, ends, joints, work, slot):
     """Phase 2 for the leader: the serial sweep over its bodies."""
     (_, _, v, a, b, K), _ = outward_sweep(links, joints, at_base(ends, joints.qdd), work, None,
                                           True, None)
-    put_end(matrix_at(slot, SLOT_MOTION), vector_at(slot, SLOT_MOTION + 9), v, a, slot)
+    put(slot, SLOT_END, matrix_at(slot, SLOT_MOTION) + vector_at(slot, SLOT_MOTION + 9)
+        + v[0] + v[1] + a[0] + a[1])
     put_mobility(slot, SLOT_K, K)
     if joints.qdd is not None and joints.tau is None:
         b = (ZERO, ZERO)
@@ -170,7 +161,7 @@ def eliminate_segment(links, ends, joints, work, slots, k):
     """Phase 2 for member k: the sweep with the response to the unknown force on its first body."""
     _, _, v, a, R_end, p_end = motion_inside(ends, joints.qdd, slots, k)
     v, a = put_response(links, joints, v, a, work, slots[k])
-    put_end(R_end, p_end, v, a, slots[k])
+    put(slots[k], SLOT_END, R_end + p_end + v[0] + v[1] + a[0] + a[1])
 
 
 @inlined

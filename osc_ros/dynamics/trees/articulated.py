@@ -187,14 +187,14 @@ def passed_force(tree, tau, still, store, i):
 
 
 @inlined
-def put_acceleration(tree, gravity, still, work, i, qdd):
+def put_acceleration(robot, still, work, i, qdd):
     """Write q̈ of joint i and the acceleration of body i, from its parent's and from DRIVE."""
-    store, kind, k = work[i], tree[i, KIND], tree[i, V_AT]
-    R, p = placement_at(store)
+    tree, store = robot.tree, work[i]
+    kind, k, placed = tree[i, KIND], tree[i, V_AT], placement_at(store)
     I = mobility_at(store, ARTICULATED)
     a = (ZERO, ZERO)
     if tree[i, PARENT] >= 0 or not still:
-        a = carried_acceleration(tree[i, PARENT], R, p, gravity, work)
+        a = carried_acceleration(robot, placed, work, i)
     # DRIVE already includes ζ
     x = sub(vector_at(store, DRIVE), D_inv_times(kind, store, Ut_times(kind, I, a)))
     if not still:
@@ -216,16 +216,16 @@ def put_response(robot, tau, F, still, work, qdd):
     tree = robot.tree
     push_tips(robot, work, F, -1.0)
     for i in range(len(tree) - 1, -1, -1):
-        R, p = placement_at(work[i])
-        gather_to_parent(tree, work, i, R, p, passed_force(tree, tau, still, work[i], i))
+        placed = placement_at(work[i])
+        gather_to_parent(tree, work, i, placed, passed_force(tree, tau, still, work[i], i))
     for i in range(len(tree)):
-        put_acceleration(tree, robot.gravity, still, work, i, qdd)
+        put_acceleration(robot, still, work, i, qdd)
 
 
 @kernel
 def inverse_dynamics(arrays, q, qd, qdd, out):
     """Write the joint torques M q̈ + C + G to out (n,) [N·m], by Newton-Euler recursion."""
-    robot, memory, _ = parts_of(arrays)
+    robot, memory = parts_of(arrays)
     locate(robot, q, qd, memory.work)
     put_torques(robot, qdd, memory.work, out)
 
@@ -233,7 +233,7 @@ def inverse_dynamics(arrays, q, qd, qdd, out):
 @kernel
 def accelerations(arrays, q, qd, tau, F, still, qdd):
     """Write q̈ (n,) by `locate`, `put_articulated_inertias` and `put_response`, in one call."""
-    robot, memory, _ = parts_of(arrays)
+    robot, memory = parts_of(arrays)
     locate(robot, q, qd, memory.work)
     put_articulated_inertias(robot, memory.work)
     put_response(robot, tau, F, still, memory.work, qdd)
@@ -242,7 +242,7 @@ def accelerations(arrays, q, qd, tau, F, still, qdd):
 @kernel
 def inverse_mass_matrix_at(arrays, q, M_inv):
     """Write M⁻¹ (n, n) at q (nq,), exactly symmetric."""
-    robot, memory, _ = parts_of(arrays)
+    robot, memory = parts_of(arrays)
     locate(robot, q, memory.rest, memory.work)
     put_articulated_inertias(robot, memory.work)
     put_inverse_mass_matrix(robot, memory, M_inv)
@@ -273,7 +273,7 @@ class Articulated:
         self.robot = robot
         integers, numbers = packed_robot(robot, algorithm)
         self.arrays = integers, numbers, room_for(integers)
-        self._memory, self._results = plain(memory_in)(integers, self.arrays[2])
+        self._memory = plain(memory_in)(integers, self.arrays[2])
         self.gravity: Array = plain(constants_in)(integers, numbers).gravity
         self._rest: Array = self._memory.rest
 

@@ -73,8 +73,9 @@ def _joint_axis(store, kind, c):
 
 
 @inlined
-def _put_body(tree, body, gravity, q, qd, work, i):
+def _put_body(robot, q, qd, work, i):
     """Write pose, velocity, own momentum and own weight of a body, after those of its parent."""
+    tree, body, gravity = robot.tree, robot.bodies[i], vector_at(robot.gravity, 0)
     store, kind, first = work[i], tree[i, KIND], tree[i, V_AT]
     R, p = relative_placement(tree, body, q, i)
     v = (ZERO, ZERO)
@@ -109,9 +110,9 @@ def _put_body(tree, body, gravity, q, qd, work, i):
 def put_momentum(robot, q, qd, work, p, beta):
     """Write p = M q̇ and β = Cᵀq̇ - g, and to `work` the poses for `put_link_jacobian`."""
     # q (nq,), qd (n,), work (b, WORK_WIDTH); p, beta (n,) [kg m²/s, N·m; prismatic: kg m/s, N].
-    tree, gravity = robot.tree, vector_at(robot.gravity, 0)
+    tree = robot.tree
     for i in range(len(tree)):
-        _put_body(tree, robot.bodies[i], gravity, q, qd, work, i)
+        _put_body(robot, q, qd, work, i)
     for i in range(len(tree) - 1, -1, -1):
         store, kind, parent = work[i], tree[i, KIND], tree[i, PARENT]
         v, h, f = (spatial_at(store, _VELOCITY), spatial_at(store, _MOMENTUM),

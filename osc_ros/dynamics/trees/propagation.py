@@ -98,9 +98,12 @@ def block_transpose(X):
 
 
 @inlined
-def columns_shifted(p, a, c):
-    """Linear part of the columns [a; c] of motions, moved to the point p: c + a × p."""
-    return add_matrix(c, transpose(cross_rows(transpose(a), p)))
+def motions_at(R, p, Y):
+    """The columns of Y, motions, at the point p, with components turned by R."""
+    a, b, c, d = Y
+    return (compose(R, a), compose(R, b),
+            compose(R, add_matrix(c, transpose(cross_rows(transpose(a), p)))),
+            compose(R, add_matrix(d, transpose(cross_rows(transpose(b), p)))))
 
 
 @inlined
@@ -152,9 +155,7 @@ def motions_beyond(tree, store, i, Y):
     # D⁻¹Uᵀ removes the part that the joint does not transmit.
     R, p = placement_at(store)
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
-    Rt = transpose(R)
-    Y = (compose(Rt, Y[0]), compose(Rt, Y[1]), compose(Rt, columns_shifted(p, Y[0], Y[2])),
-         compose(Rt, columns_shifted(p, Y[1], Y[3])))
+    Y = motions_at(transpose(R), p, Y)
     if kind == SPHERICAL:
         P, Q = free_joint_rows(store, I)
         return (add_matrix(compose(P, Y[0]), compose(Q, Y[2])),
@@ -167,9 +168,7 @@ def motions_beyond(tree, store, i, Y):
 @inlined
 def motions_at_tip(store, end, Y):
     """Motions of a tip, base axes; the columns of Y are motions of the body that carries it."""
-    R, p = matrix_at(store, IN_BASE), vector_at(end, 9)
-    return (compose(R, Y[0]), compose(R, Y[1]), compose(R, columns_shifted(p, Y[0], Y[2])),
-            compose(R, columns_shifted(p, Y[1], Y[3])))
+    return motions_at(matrix_at(store, IN_BASE), vector_at(end, 9), Y)
 
 
 @inlined
@@ -295,15 +294,6 @@ def beyond_joint(tree, store, i, Y):
             (B[0], B[1], B[2], B[3], B[4], B[5], y[0], y[1], y[2]), C)
 
 
-@inlined
-def put_tip_mobility(store, end, k, Lambda_inv):
-    """Write block (k, k) of Λ⁻¹: Ω of the body that carries tip k, at the tip, base axes."""
-    A, B, C = mobility_unrotated(
-        transpose(matrix_at(store, IN_BASE)),
-        mobility_shifted(vector_at(end, 9), mobility_at(store, OMEGA)))
-    put_block(Lambda_inv, k, k, (full(A), B, transpose(B), full(C)))
-
-
 @kernel
 def propagate_mobilities(robot, work, Lambda_inv):
     """Write Λ⁻¹ (6 m, 6 m), by propagation of mobilities (RJKA; paper 002, eq. 58)."""
@@ -321,7 +311,11 @@ def propagate_mobilities(robot, work, Lambda_inv):
         put(store, OMEGA, Omega[0] + Omega[1] + Omega[2])
     for k in range(len(ends)):
         store = work[paths[starts[k + 1] - 1]]
-        put_tip_mobility(store, ends[k], 6 * k, Lambda_inv)
+        # Ω of the body that carries tip k, at the tip, base axes
+        A, B, C = mobility_unrotated(
+            transpose(matrix_at(store, IN_BASE)),
+            mobility_shifted(vector_at(ends[k], 9), mobility_at(store, OMEGA)))
+        put_block(Lambda_inv, 6 * k, 6 * k, (full(A), B, transpose(B), full(C)))
         for j in range(k):
             zero = ZERO + ZERO + ZERO
             Y = (zero, zero, zero, zero)

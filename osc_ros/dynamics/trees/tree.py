@@ -50,6 +50,7 @@ from osc_ros.dynamics.trees.tree_layout import (
     EXTENDED,
     FACTORED,
     IN_BASE,
+    Joints,
     packed_robot,
     parts_of,
     pendulum,
@@ -62,58 +63,59 @@ Array = NDArray[np.float64]
 
 
 @inlined
-def read_tips(robot, work, found):
+def read_tips(robot, memory):
     """Write classical accelerations, poses and twists of the tips, from those of their bodies."""
-    gravity, a0, twists = vector_at(robot.gravity, 0), found.a0, found.twists
+    gravity, a0 = vector_at(robot.gravity, 0), memory.a0
     for k in range(len(robot.tips)):
-        store, end = work[robot.tips[k]], robot.ends[k]
+        store, end = memory.work[robot.tips[k]], robot.ends[k]
         R, p = matrix_at(store, IN_BASE), vector_at(end, 9)
         v, a = spatial_at(store, VELOCITY), spatial_at(store, ACCELERATION)
         v = rotate(R, v[0]), rotate(R, add(v[1], cross(v[0], p)))
         a = rotate(R, a[0]), rotate(R, add(a[1], cross(a[0], p)))
         put(a0, 6 * k, a[0])
         put(a0, 6 * k + 3, add(add(a[1], cross(v[0], v[1])), gravity))
-        put(twists, 6 * k, v[0] + v[1])
+        put(memory.twists, 6 * k, v[0] + v[1])
         T = compose(R, matrix_at(end, 0))
         x = add(vector_at(store, IN_BASE + 9), rotate(R, p))
-        put(found.poses[k], 0, (T[0], T[1], T[2], x[0], T[3], T[4], T[5], x[1],
-                                T[6], T[7], T[8], x[2], 0.0, 0.0, 0.0, 1.0))
+        put(memory.poses[k], 0, (T[0], T[1], T[2], x[0], T[3], T[4], T[5], x[1],
+                                 T[6], T[7], T[8], x[2], 0.0, 0.0, 0.0, 1.0))
 
 
 @inlined
-def add_response(robot, work, a0):
-    """Add the accelerations of the tips of a robot at rest, from those of their bodies, to a0."""
-    for k in range(len(robot.tips)):
-        store = work[robot.tips[k]]
-        R, p = matrix_at(store, IN_BASE), vector_at(robot.ends[k], 9)
-        a = spatial_at(store, ACCELERATION)
-        more = rotate(R, a[0]) + rotate(R, add(a[1], cross(a[0], p)))
-        for r in range(6):
-            a0[6 * k + r] += more[r]
-
-
-@inlined
-def _put_articulated_terms(robot, memory, found, tau, qdd):
-    """Write articulated-body inertias, and a⁰, poses and twists of the tips."""
-    work, driven, no_force = memory.work, memory.driven, memory.no_force
+def _put_articulated_terms(robot, memory, joints):
+    """Write articulated-body inertias; from these Λ⁻¹, a⁰, poses and twists of the tips."""
+    tau, qdd, work, driven, no_force = (joints.tau, joints.qdd, memory.work, memory.driven,
+                                        memory.no_force)
     put_articulated_inertias(robot, work)
     if len(qdd) > 0:
         accelerate(robot, qdd, work)
-        read_tips(robot, work, found)
+        read_tips(robot, memory)
         if len(tau) > 0:
+            # add the accelerations by τ⁰ of the robot at rest
             put_response(robot, tau, no_force, True, work, driven)
-            add_response(robot, work, found.a0)
+            for k in range(len(robot.tips)):
+                store = work[robot.tips[k]]
+                R, p = matrix_at(store, IN_BASE), vector_at(robot.ends[k], 9)
+                a = spatial_at(store, ACCELERATION)
+                more = rotate(R, a[0]) + rotate(R, add(a[1], cross(a[0], p)))
+                for r in range(6):
+                    memory.a0[6 * k + r] += more[r]
     else:
         put_response(robot, tau if len(tau) > 0 else memory.rest, no_force, False, work, driven)
-        read_tips(robot, work, found)
+        read_tips(robot, memory)
+    if memory.algorithm == EXTENDED:
+        propagate_forces(robot, memory.X, work, memory.Lambda_inv)
+    else:
+        propagate_mobilities(robot, work, memory.Lambda_inv)
 
 
 @inlined
-def _put_factored_terms(robot, memory, found, tau, qdd):
-    """Write L of the joint-space inertia and J; from these a⁰, poses and twists of the tips."""
-    work, driven, J, a0 = memory.work, memory.driven, memory.Y, found.a0
+def _put_factored_terms(robot, memory, joints):
+    """Write L of the joint-space inertia; from it Λ⁻¹, a⁰, poses and twists of the tips."""
+    tau, qdd, work, driven, J, a0 = (joints.tau, joints.qdd, memory.work, memory.driven, memory.Y,
+                                     memory.a0)
     accelerate(robot, qdd if len(qdd) > 0 else memory.rest, work)
-    read_tips(robot, work, found)
+    read_tips(robot, memory)
     factorize(robot, work, memory.M)
     jacobian(robot, work, J)
     if len(qdd) == 0 or len(tau) > 0:
@@ -127,52 +129,47 @@ def _put_factored_terms(robot, memory, found, tau, qdd):
         for r in range(len(a0)):
             for k in range(len(driven)):
                 a0[r] += J[r, k] * driven[k]
+    square_factor(robot, memory.M, J, memory.Lambda_inv)
 
 
 @inlined
-def put_outward(algorithm, robot, memory, found, q, qd, tau, qdd):
-    """Write the results of `outward` to `found`, from unpacked arguments."""
-    work, Lambda_inv = memory.work, found.Lambda_inv
-    locate(robot, q, qd, work)
-    if algorithm == FACTORED:
-        _put_factored_terms(robot, memory, found, tau, qdd)
-        square_factor(robot, memory.M, memory.Y, Lambda_inv)
+def put_outward(robot, memory, joints):
+    """Write the results of `outward` to `memory`."""
+    locate(robot, joints.q, joints.qd, memory.work)
+    if memory.algorithm == FACTORED:
+        _put_factored_terms(robot, memory, joints)
     else:
-        _put_articulated_terms(robot, memory, found, tau, qdd)
-        if algorithm == EXTENDED:
-            propagate_forces(robot, memory.X, work, Lambda_inv)
-        else:
-            propagate_mobilities(robot, work, Lambda_inv)
+        _put_articulated_terms(robot, memory, joints)
 
 
 @inlined
-def put_law(robot, memory, found, u, tau, qdd, out):
+def put_law(robot, memory, joints, u, out):
     """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,), after `put_outward`."""
-    a0, F, scratch, m = found.a0, found.F, memory.scratch, len(found.a0)
-    flat = view(found.Lambda_inv, 0, (m * m,))
+    a0, F, scratch, m = memory.a0, memory.F, memory.scratch, len(memory.a0)
+    flat = view(memory.Lambda_inv, 0, (m * m,))
     A, r = scratch[:m * m], scratch[2 * m * m:2 * m * m + m]
     for k in range(m * m):
         A[k] = flat[k]
     for k in range(m):
         F[k] = r[k] = u[k] - a0[k]
     replace_singular(solve_in_place(A, F, m), flat, r, scratch, F, m)
-    inward(robot, tau, qdd, F, memory.work, out)
+    inward(robot, joints.tau, joints.qdd, F, memory.work, out)
 
 
 @inlined
-def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
+def _outward_pass(robot, memory, joints):
     """Check shapes, compute the results of `outward` and return its status."""
-    tree, Lambda_inv, n = robot.tree, found.Lambda_inv, len(robot.rotors)
-    width = len(tree) + 3 * (n - len(tree)) // 2
-    if (len(q) != width or len(qd) != n or not (len(tau) == n or len(tau) == 0)
+    q, qd, tau, qdd = joints
+    b, n = len(robot.tree), len(robot.rotors)
+    if (len(q) != b + 3 * (n - b) // 2 or len(qd) != n or not (len(tau) == n or len(tau) == 0)
             or not (len(qdd) == n or len(qdd) == 0)):
         return WRONG_SHAPE
-    put_outward(integers[5], robot, memory, found, q, qd, tau, qdd)
-    flat = view(Lambda_inv, 0, (Lambda_inv.size,))
-    finite = all_finite(found.a0) and all_finite(flat) and all_finite(found.twists)
+    put_outward(robot, memory, joints)
+    flat = view(memory.Lambda_inv, 0, (memory.Lambda_inv.size,))
+    finite = all_finite(memory.a0) and all_finite(flat) and all_finite(memory.twists)
     # the input too: if a joint does not move a tip, its NaN is not in the results
     given = all_finite(q) and all_finite(qd) and all_finite(tau) and all_finite(qdd)
-    poses = view(found.poses, 0, (found.poses.size,))
+    poses = view(memory.poses, 0, (memory.poses.size,))
     return DONE if finite and given and all_finite(poses) else NOT_FINITE
 
 
@@ -182,35 +179,36 @@ def outward(arrays, q, qd, tau, qdd):
     # arrays: (integers, numbers, room), see `tree_layout`. q (nq,), qd (n,). tau: τ⁰ [N·m], qdd:
     # posture acceleration [rad/s²], whose inverse dynamics is added to τ⁰; (n,), or (0,) if not
     # given. Returns DONE, WRONG_SHAPE (nothing written) or NOT_FINITE.
-    robot, memory, found = parts_of(arrays)
-    return _outward_pass(arrays[0], robot, memory, found, q, qd, tau, qdd)
+    robot, memory = parts_of(arrays)
+    return _outward_pass(robot, memory, Joints(q, qd, tau, qdd))
 
 
 @kernel
 def law(arrays, q, qd, u, tau, qdd, out):
     """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,) [N·m] in one call; return the status of `outward`."""
     # u (6 m,): commanded accelerations of the tips, base axes, [angular; linear] [rad/s², m/s²].
-    robot, memory, found = parts_of(arrays)
-    if len(u) != len(found.a0) or len(out) != len(robot.rotors):
+    robot, memory = parts_of(arrays)
+    if len(u) != len(memory.a0) or len(out) != len(robot.rotors):
         return WRONG_SHAPE
-    status = _outward_pass(arrays[0], robot, memory, found, q, qd, tau, qdd)
+    joints = Joints(q, qd, tau, qdd)
+    status = _outward_pass(robot, memory, joints)
     if status != DONE:
         return status
-    put_law(robot, memory, found, u, tau, qdd, out)
+    put_law(robot, memory, joints, u, out)
     return DONE if all_finite(out) else NOT_FINITE
 
 
 @kernel
 def torques(arrays, tau, qdd, F, out):
     """Call `tree_bodies.inward` with the packed arrays."""
-    robot, memory, _ = parts_of(arrays)
+    robot, memory = parts_of(arrays)
     inward(robot, tau, qdd, F, memory.work, out)
 
 
 @kernel
 def motions(arrays, J):
     """Call `tree_bodies.jacobian` with the packed arrays."""
-    robot, memory, _ = parts_of(arrays)
+    robot, memory = parts_of(arrays)
     jacobian(robot, memory.work, J)
 
 
@@ -218,8 +216,8 @@ def motions(arrays, J):
 def acceleration_response(arrays, tau, F, qdd):
     """Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`."""
     # F (6 m,): forces on the tips, base axes, [moment; force] [N·m, N].
-    robot, memory, _ = parts_of(arrays)
-    if arrays[0][5] == FACTORED:
+    robot, memory = parts_of(arrays)
+    if memory.algorithm == FACTORED:
         inward(robot, tau, tau[:0], F, memory.work, qdd)
         solve_by_factors(memory.M, robot.before, qdd)
     else:
@@ -229,8 +227,8 @@ def acceleration_response(arrays, tau, F, qdd):
 @kernel
 def inverse_mass_matrix(arrays, M_inv):
     """Write M⁻¹ (n, n), exactly symmetric, from the factors of the last `outward`."""
-    robot, memory, _ = parts_of(arrays)
-    if arrays[0][5] == FACTORED:
+    robot, memory = parts_of(arrays)
+    if memory.algorithm == FACTORED:
         put_inverse_by_factors(memory.M, robot.before, M_inv)
     else:
         put_inverse_mass_matrix(robot, memory, M_inv)
@@ -243,7 +241,9 @@ class Tree(Articulated, Method):
         super().__init__(robot, algorithm)
         _compile()
         self._none, self._shape = np.empty(0), (robot.n,)
-        self.Lambda_inv, self.a0, poses, self.twist, _ = self._results
+        found = self._memory
+        self.Lambda_inv, self.a0, poses, self.twist = (found.Lambda_inv, found.a0, found.poses,
+                                                       found.twists)
         self.pose: Array = poses.reshape(-1, 4, 4) if len(poses) > 1 else poses.reshape(4, 4)
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +28,9 @@ from osc_ros.dynamics.trees.tree_layout import (
     BODY_WIDTH,
     Constants,
     constants_in,
+    Joints,
     MASS,
+    Memory,
     memory_in,
     room_for,
 )
@@ -42,56 +46,75 @@ def batch_room(integers: Array) -> Array:
     return zeros(len(room_for(integers)) + own)
 
 
-@inlined
-def parts_of_room(lanes, nq, n, m):
-    """Views at the end of `lanes`: gravity, q, joints (5, n), tips (2, m), Λ (m²,) and J."""
-    i = len(lanes) - (3 + nq + 5 * n + 2 * m + m * m + m * n)
-    gravity, i = lanes[i:i + 3], i + 3
-    q, i = lanes[i:i + nq], i + nq
-    joints, i = view(lanes, i, (5, n)), i + 5 * n
-    tips, i = view(lanes, i, (2, m)), i + 2 * m
-    return gravity, q, joints, tips, lanes[i:i + m * m], lanes[i + m * m:]
+class Lanes(NamedTuple):
+    """Views of `room`, in lanes, for WIDTH states."""
+
+    robot: Constants
+    memory: Memory
+    q: Array
+    joints: Array  # (5, n): q̇, results, τ⁰, q̈ₚ and room
+    tips: Array  # (2, 6 m)
+    square: Array  # Λ, flat
+    tall: Array  # J, flat
+    payload: Array
 
 
 @inlined
-def bodies_in_lanes(bodies, payload, lanes):
-    """Split `lanes`, the whole of `room`: return its first part, the payload P, and the bodies."""
-    # P and the bodies are its last two parts. The returned bodies are a copy of the robot's
-    # constants in lanes, or these constants themselves if there are no payloads.
-    i = len(lanes) - bodies.size
-    P, B = lanes[i - PAYLOAD_WIDTH:i], view(lanes, i, bodies.shape)
+def put_bodies(payload, bodies, B):
+    """Copy the constants of the bodies to the lanes B, if there are payloads."""
     if payload is not None:
         for k in range(len(bodies)):
             for j in range(BODY_WIDTH):
                 B[k, j] = bodies[k, j]
-    return lanes[:i - PAYLOAD_WIDTH], P, own_or_lanes(payload, bodies, B)
 
 
 @inlined
-def load_payloads(robot, payload, first, P, bodies):
-    """Write inertias of the first tip's body with WIDTH payloads, in lanes."""
+def load_payloads(payload, first, own, at):
+    """Write inertias of the first tip's body with the payloads of WIDTH states, in lanes."""
     # Returns 0 in lanes whose payload is finite, else NaN.
     total = 0.0
     if payload is not None:
-        k, end = robot.tips[0], robot.ends[0]
-        load_rows(payload, first, P)
-        put_loaded(robot.bodies[k, MASS:], P, matrix_at(end, 0), vector_at(end, 9),
-                   bodies[k, MASS:])
-        total += zero_if_finite(P)
+        k, end = own.tips[0], own.ends[0]
+        load_rows(payload, first, at.payload)
+        put_loaded(own.bodies[k, MASS:], at.payload, matrix_at(end, 0), vector_at(end, 9),
+                   at.robot.bodies[k, MASS:])
+        total += zero_if_finite(at.payload)
     return total
 
 
 @inlined
-def constants_of_states(robot, gravity, first, G, bodies):
-    """Return the constants of the robot, with the gravity of WIDTH states from `first` on."""
-    # The gravity is written to the lanes G; an empty `gravity` stands for the robot's.
-    if len(gravity) > 0:
-        load_rows(gravity, first, G)
-    else:
+def lanes_of(integers, own, states, room):
+    """The `Lanes` of a robot with the constants `own`."""
+    # With payloads, the bodies are a copy of the robot's in lanes; gravity always is.
+    lanes, nq, n, m = array_of_lanes(room, WIDTH), states.q.shape[1], len(own.rotors), 6 * len(
+        own.tips)
+    i = len(lanes) - own.bodies.size
+    P, B = lanes[i - PAYLOAD_WIDTH:i], view(lanes, i, own.bodies.shape)
+    put_bodies(states.payload, own.bodies, B)
+    i -= PAYLOAD_WIDTH + 3 + nq + 5 * n + 2 * m + m * m + m * n
+    gravity, i = lanes[i:i + 3], i + 3
+    q, i = lanes[i:i + nq], i + nq
+    joints, i = view(lanes, i, (5, n)), i + 5 * n
+    tips, i = view(lanes, i, (2, m)), i + 2 * m
+    robot = Constants(own.tree, own_or_lanes(states.payload, own.bodies, B), own.tips, own.ends,
+                      gravity, own.rotors, own.paths, own.starts, own.common, own.carriers,
+                      own.before)
+    return Lanes(robot, memory_in(integers, lanes), q, joints, tips, lanes[i:i + m * m],
+                 lanes[i + m * m:i + m * m + m * n], P)
+
+
+@inlined
+def load_states(own, states, first, at):
+    """Load WIDTH states from `first` on; return 0, or NaN in lanes with a number that is not."""
+    load_rows(states.q, first, at.q)
+    load_rows(states.qd, first, at.joints[0])
+    total = zero_if_finite(at.q) + zero_if_finite(at.joints[0])
+    if len(states.gravity) > 0:
+        load_rows(states.gravity, first, at.robot.gravity)
+    else:  # the robot's
         for i in range(3):
-            G[i] = robot.gravity[i]
-    return Constants(robot.tree, bodies, robot.tips, robot.ends, G, robot.rotors,
-                     robot.paths, robot.starts, robot.common, robot.carriers, robot.before)
+            at.robot.gravity[i] = own.gravity[i]
+    return total + load_payloads(states.payload, first, own, at)
 
 
 @released
@@ -100,29 +123,22 @@ def laws(integers, numbers, states, room, out, valid):
     # `valid` is False and `out` NaN where a number of a state or its result is not finite. In
     # `states`, tau, qdd and gravity have no rows if not given; payload may be None. `room`: of
     # `batch_room`.
-    lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
-    lanes, P, bodies = bodies_in_lanes(constants.bodies, states.payload, lanes)
-    memory, found = memory_in(integers, lanes)
-    q, qd, u, tau, qdd = states.q, states.qd, states.u, states.tau, states.qdd
-    G, Q, joints, tips, _, _ = parts_of_room(lanes, q.shape[1], qd.shape[1], u.shape[1])
-    U, QD, OUT = tips[0], joints[0], joints[1]
-    TAU = joints[2] if len(tau) > 0 else joints[2, :0]
-    QDD = joints[3] if len(qdd) > 0 else joints[3, :0]
-    for first in range(0, len(q), WIDTH):
-        load_rows(q, first, Q)
-        load_rows(qd, first, QD)
-        load_rows(u, first, U)
+    own = constants_in(integers, numbers)
+    at = lanes_of(integers, own, states, room)
+    tau, qdd, U, OUT = states.tau, states.qdd, at.tips[0], at.joints[1]
+    joints = Joints(at.q, at.joints[0], at.joints[2] if len(tau) > 0 else at.joints[2, :0],
+                    at.joints[3] if len(qdd) > 0 else at.joints[3, :0])
+    for first in range(0, len(states.q), WIDTH):
+        total = load_states(own, states, first, at)
+        load_rows(states.u, first, U)
         if len(tau) > 0:
-            load_rows(tau, first, TAU)
+            load_rows(tau, first, joints.tau)
         if len(qdd) > 0:
-            load_rows(qdd, first, QDD)
-        robot = constants_of_states(constants, states.gravity, first, G, bodies)
-        total = load_payloads(constants, states.payload, first, P, bodies)
-        put_outward(integers[5], robot, memory, found, Q, QD, TAU, QDD)
-        put_law(robot, memory, found, U, TAU, QDD, OUT)
-        good = is_zero(zero_if_finite(Q) + zero_if_finite(QD) + zero_if_finite(U)
-                        + zero_if_finite(TAU) + zero_if_finite(QDD) + zero_if_finite(OUT)
-                        + total)
+            load_rows(qdd, first, joints.qdd)
+        put_outward(at.robot, at.memory, joints)
+        put_law(at.robot, at.memory, joints, U, OUT)
+        good = is_zero(zero_if_finite(U) + zero_if_finite(joints.tau) + zero_if_finite(joints.qdd)
+                        + zero_if_finite(OUT) + total)
         store_rows(out, first, OUT, good)
         mark_rows(valid, first, good)
 
@@ -131,46 +147,40 @@ def laws(integers, numbers, states, room, out, valid):
 def terms(integers, numbers, states, room, wanted):
     """Write terms at k states to those arrays of `wanted` that have rows, and its `valid`."""
     # `wanted`: of `Terms.flat`. Other arguments: `laws`.
-    lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
-    lanes, P, bodies = bodies_in_lanes(constants.bodies, states.payload, lanes)
-    memory, found = memory_in(integers, lanes)
-    n, m, rest = len(constants.rotors), len(found.a0), memory.rest
-    G, Q, joints, tips, square, tall = parts_of_room(lanes, states.q.shape[1], n, m)
-    QD, H, free = joints[0], joints[1], tips[0]
-    Lambda_inv_flat = view(found.Lambda_inv, 0, (m * m,))
-    poses_flat = view(found.poses, 0, (found.poses.size,))
+    own = constants_in(integers, numbers)
+    at = lanes_of(integers, own, states, room)
+    robot, memory, H, free = at.robot, at.memory, at.joints[1], at.tips[0]
+    n, m, rest = len(own.rotors), len(memory.a0), memory.rest
+    Lambda_inv_flat = view(memory.Lambda_inv, 0, (m * m,))
+    poses_flat = view(memory.poses, 0, (memory.poses.size,))
     moving = len(wanted.Jdot_qd) > 0 or len(wanted.h) > 0
     for first in range(0, len(states.q), WIDTH):
-        load_rows(states.q, first, Q)
-        load_rows(states.qd, first, QD)
-        robot = constants_of_states(constants, states.gravity, first, G, bodies)
-        total = (zero_if_finite(Q) + zero_if_finite(QD)
-                 + load_payloads(constants, states.payload, first, P, bodies))
+        total = load_states(own, states, first, at)
         for step in range(2):
             is_free = step == 0
             if (is_free and moving and len(wanted.a0) == 0) or not (is_free or moving):
                 continue
-            put_outward(integers[5], robot, memory, found, Q, QD, rest[:0],
-                        rest[:0] if is_free else rest)
-            total = total + zero_if_finite(found.a0)
+            put_outward(robot, memory, Joints(at.q, at.joints[0], rest[:0],
+                                              rest[:0] if is_free else rest))
+            total = total + zero_if_finite(memory.a0)
             if is_free:
                 for i in range(m):
-                    free[i] = found.a0[i]
+                    free[i] = memory.a0[i]
         if len(wanted.h) > 0:
             inward(robot, rest[:0], rest, memory.no_force, memory.work, H)
             total = total + zero_if_finite(H)
-        good = is_zero(total + zero_if_finite(Lambda_inv_flat) + zero_if_finite(found.twists)
+        good = is_zero(total + zero_if_finite(Lambda_inv_flat) + zero_if_finite(memory.twists)
                         + zero_if_finite(poses_flat))
         if len(wanted.Lambda) > 0:
-            put_pseudo_inverse(Lambda_inv_flat, memory.scratch, view(square, 0, (m, m)), m)
+            put_pseudo_inverse(Lambda_inv_flat, memory.scratch, view(at.square, 0, (m, m)), m)
         if len(wanted.J) > 0:
-            jacobian(robot, memory.work, view(tall, 0, (m, n)))
+            jacobian(robot, memory.work, view(at.tall, 0, (m, n)))
         mark_rows(wanted.valid, first, good)
         store_rows(wanted.pose, first, poses_flat, good)
-        store_rows(wanted.twist, first, found.twists, good)
-        store_rows(wanted.J, first, tall, good)
-        store_rows(wanted.Jdot_qd, first, found.a0, good)
+        store_rows(wanted.twist, first, memory.twists, good)
+        store_rows(wanted.J, first, at.tall, good)
+        store_rows(wanted.Jdot_qd, first, memory.a0, good)
         store_rows(wanted.h, first, H, good)
         store_rows(wanted.Lambda_inv, first, Lambda_inv_flat, good)
-        store_rows(wanted.Lambda, first, square, good)
+        store_rows(wanted.Lambda, first, at.square, good)
         store_rows(wanted.a0, first, free, good)

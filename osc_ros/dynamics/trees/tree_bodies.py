@@ -143,8 +143,9 @@ def locate(robot, q, qd, work):
 
 
 @inlined
-def carried_acceleration(parent, R, p, gravity, work):
-    """X a: the parent's acceleration a, at the origin and in the axes of the body."""
+def carried_acceleration(robot, placed, work, i):
+    """X a: the parent's acceleration a, at the origin and in the axes of body i."""
+    (R, p), parent, gravity = placed, robot.tree[i, PARENT], robot.gravity
     if parent >= 0:
         return motion_to_body(R, p, spatial_at(work[parent], ACCELERATION))
     return ZERO, unrotate(R, (-gravity[0], -gravity[1], -gravity[2]))
@@ -157,8 +158,7 @@ def accelerate(robot, qdd, work):
     tree = robot.tree
     for i in range(len(tree)):
         store = work[i]
-        R, p = placement_at(store)
-        a = plus(plus(carried_acceleration(tree[i, PARENT], R, p, robot.gravity, work),
+        a = plus(plus(carried_acceleration(robot, placement_at(store), work, i),
                       spatial_at(store, ZETA)), along_joint(tree, qdd, i))
         f = plus(momentum(robot.bodies[i], a), spatial_at(store, OWN_FORCE))
         put(store, ACCELERATION, a[0] + a[1])
@@ -166,9 +166,9 @@ def accelerate(robot, qdd, work):
 
 
 @inlined
-def gather_to_parent(tree, work, i, R, p, f):
+def gather_to_parent(tree, work, i, placed, f):
     """Add force f on body i to GATHERED, the sum of forces, in its parent's row of `work`."""
-    parent = tree[i, PARENT]
+    (R, p), parent = placed, tree[i, PARENT]
     if parent >= 0:
         total = plus(spatial_at(work[parent], GATHERED), force_to_parent(R, p, f))
         put(work[parent], GATHERED, total[0] + total[1])
@@ -196,8 +196,7 @@ def collect_forces(robot, tau, qdd, work, out):
     tree = robot.tree
     for i in range(len(tree) - 1, -1, -1):
         store, kind, first = work[i], tree[i, KIND], tree[i, V_AT]
-        R, p = placement_at(store)
-        f = spatial_at(store, GATHERED)
+        placed, f = placement_at(store), spatial_at(store, GATHERED)
         if len(qdd) > 0:
             f = plus(f, spatial_at(store, OWN_FORCE))
         if kind == SPHERICAL:
@@ -205,7 +204,7 @@ def collect_forces(robot, tau, qdd, work, out):
                 out[first + k] = f[0][k]
         else:
             out[first] = axis_part(kind, f)
-        gather_to_parent(tree, work, i, R, p, f)
+        gather_to_parent(tree, work, i, placed, f)
     for k in range(len(out)):
         if len(qdd) > 0:
             out[k] += robot.rotors[k] * qdd[k]

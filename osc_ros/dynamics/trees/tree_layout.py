@@ -63,8 +63,17 @@ class Constants(NamedTuple):
     before: Array  # next degree of freedom towards the base, -1 if there is none (n,)
 
 
+class Joints(NamedTuple):
+    """State of the joints: q (nq,), qd (n,), τ⁰ and posture acceleration; tau, qdd may be (0,)."""
+
+    q: Array
+    qd: Array
+    tau: Array
+    qdd: Array
+
+
 class Memory(NamedTuple):
-    """Memory of the kernels."""
+    """Memory of the kernels, and results for m tips."""
 
     work: Array  # (b, WORK_WIDTH)
     X: Array  # (Σ d, 36) if EXTENDED, else empty
@@ -74,16 +83,12 @@ class Memory(NamedTuple):
     driven: Array  # joint torques or joint accelerations of one calculation (n,)
     no_force: Array  # zeros, never written (6 m,)
     scratch: Array  # for the task force (12 m (6 m + 1),)
-
-
-class Results(NamedTuple):
-    """Results: Λ⁻¹ (6 m, 6 m), a⁰ (6 m,), poses (m, 16), twists (6 m,) and task force F (6 m,)."""
-
-    Lambda_inv: Array
-    a0: Array
-    poses: Array
-    twists: Array
-    F: Array
+    Lambda_inv: Array  # Λ⁻¹ (6 m, 6 m)
+    a0: Array  # a⁰ (6 m,)
+    poses: Array  # (m, 16)
+    twists: Array  # (6 m,)
+    F: Array  # task force (6 m,)
+    algorithm: int  # EXTENDED, PROPAGATED or FACTORED
 
 
 @inlined
@@ -106,7 +111,7 @@ def constants_in(integers, numbers):
 
 @inlined
 def memory_in(integers, room):
-    """The `Memory` and the `Results` as views of the array that `room_for` returns."""
+    """The `Memory` as views of the array that `room_for` returns."""
     b, m, n, algorithm = integers[0], 6 * integers[1], integers[2], integers[5]
     steps = integers[3] if algorithm == EXTENDED else 0
     square = n if algorithm == FACTORED else 0
@@ -121,16 +126,14 @@ def memory_in(integers, room):
     Lambda_inv, i = view(room, i, (m, m)), i + m * m
     a0, twists, F, i = room[i:i + m], room[i + m:i + 2 * m], room[i + 2 * m:i + 3 * m], i + 3 * m
     poses = view(room, i, (integers[1], 16))
-    return (Memory(work, X, M, Y, rest, driven, no_force, scratch),
-            Results(Lambda_inv, a0, poses, twists, F))
+    return Memory(work, X, M, Y, rest, driven, no_force, scratch, Lambda_inv, a0, poses, twists, F,
+                  algorithm)
 
 
 @inlined
 def parts_of(arrays):
-    """`Constants`, `Memory` and `Results` in the three arrays `integers`, `numbers`, `room`."""
-    integers, numbers, room = arrays
-    memory, results = memory_in(integers, room)
-    return constants_in(integers, numbers), memory, results
+    """`Constants` and `Memory` in the three arrays `integers`, `numbers` and `room`."""
+    return constants_in(arrays[0], arrays[1]), memory_in(arrays[0], arrays[2])
 
 
 def packed_robot(robot: Robot, algorithm: int) -> tuple[Array, Array]:
