@@ -15,7 +15,7 @@ from osc_ros.compile.compiled import inlined, kernel, plain, view
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.joint_motion import motion_to_goal, unit_hint
-from osc_ros.control.setpoint.phase import (
+from osc_ros.control.setpoint.motion import (
     advance_rate,
     first_rate,
     FULL,

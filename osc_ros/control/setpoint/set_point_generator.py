@@ -24,16 +24,20 @@ from osc_ros.control.setpoint.motion import (
     COAST,
     COASTED,
     DRIFT,
+    first_rate,
     FOLLOW,
+    FULL,
     HOLD,
     LENGTH,
+    OVERRIDE,
     PATH,
     PLAN,
     put_motion,
     put_target,
+    SLOWEST_STOP,
     STATE,
+    waits,
 )
-from osc_ros.control.setpoint.phase import first_rate, FULL, OVERRIDE, SLOWEST_STOP, waits
 from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.stamps import OLDEST
 from osc_ros.control.setpoint.trajectory import AT_REST, Path, PoseGoal

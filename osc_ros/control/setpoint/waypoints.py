@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 import math
 
 import numpy as np
@@ -131,8 +132,8 @@ def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
     rate, slope = rate[:, None], slope[:, None]
     after = begin + D * x, poses, rate * v, rate ** 2 * a + slope * v
     before = path.times < begin - 1e-3 * D
-    return Path(*(np.concatenate([knots[before], added])
-                  for knots, added in zip(_knots(path), after)))
+    return _path_of(np.concatenate([knots[before], added])
+                    for knots, added in zip(_knots(path), after))
 
 
 def _brake(path: Path, limits: TargetLimits) -> Path:
@@ -144,7 +145,7 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
         BRAKE_SHARE * limits.acceleration)).max())
     # only the last part of the path changes
     kept = max(np.searchsorted(path.times, end - duration * LONGER ** BRAKE_PLANS) - 1, 0)
-    best = part = Path(*(knots[kept:] for knots in _knots(path)))
+    best = part = _path_of(knots[kept:] for knots in _knots(path))
     for _ in range(BRAKE_PLANS):
         if not 0.0 < duration < 2.0 * (end - path.times[0]):
             break
@@ -152,11 +153,16 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
         if excess(best, limits) <= 1.0:
             break
         duration *= LONGER
-    braked = Path(*(np.concatenate([before[:kept], after])
-                    for before, after in zip(_knots(path), _knots(best))))
+    braked = _path_of(np.concatenate([before[:kept], after])
+                      for before, after in zip(_knots(path), _knots(best)))
     braked.points = path.points
     return braked
 
 
 def _knots(path: Path) -> tuple[Array, Array, Array, Array]:
     return path.times, path.poses, path.twists, path.accelerations
+
+
+def _path_of(knots: Iterable[Array]) -> Path:
+    times, poses, twists, accelerations = knots
+    return Path(times, poses, twists, accelerations)

@@ -70,10 +70,10 @@ _BODY_WIDTH = LINK_WIDTH + WORK_WIDTH + FACTOR_WIDTH
 
 
 class Joints(NamedTuple):
-    """State of the joints (n,), τ⁰ and posture acceleration; tau and qdd may be None."""
+    """State of the joints (n,), τ⁰ and posture acceleration; None if they are not needed."""
 
-    q: Array
-    qd: Array
+    q: Array | None
+    qd: Array | None
     tau: Array | None
     qdd: Array | None
 

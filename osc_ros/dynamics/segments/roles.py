@@ -35,10 +35,11 @@ from osc_ros.dynamics.chain.chain_bodies import (
     Joints,
     LINK_WIDTH,
     put_tip,
+    tip_acceleration,
     TIP_WIDTH,
     WORK_WIDTH,
 )
-from osc_ros.dynamics.chain.passes import shapes_fit, task_force, tip_acceleration
+from osc_ros.dynamics.chain.passes import shapes_fit, task_force
 from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.segments.lane_segments import (
     AT_REST,
