@@ -625,15 +625,18 @@ def test_time_does_not_run_ahead_of_stamps_on_a_grid_that_arrive_late(grid):
     assert -0.03 < min(ahead) and max(ahead) < 0.03
 
 
-def test_states_that_come_twice_do_not_change_the_torques_of_an_arm_that_a_hand_pushes():
+@pytest.mark.parametrize('later', [0.0, 0.06])
+def test_states_that_come_twice_do_not_change_the_torques_of_an_arm_that_a_hand_pushes(later):
     torques = []
     for again in (0, 2):
-        arm = Attacked('panda')
+        arm, passed = Attacked('panda'), [0.0]
+        arm.engine.guard.clock = lambda arm=arm, passed=passed: arm.now + passed[0]
         arm.force[:], sent, update = (30.0, 0.0, 0.0), [], arm.engine.update
 
-        def repeated(*state, again=again, update=update):
+        def repeated(*state, again=again, passed=passed, sent=sent, update=update):
             update(*state)
-            for _ in range(again):
+            for _ in range(again if len(sent) % 10 == 0 else 0):
+                passed[0] += later  # on the clock: a simulation repeats what is not answered
                 update(*state)
 
         arm.engine.update = repeated

@@ -35,9 +35,9 @@ def use_model(law, d):
 
 
 @inlined
-def react(law, m, d, count, before):
+def react(law, m, d, count, before, now):
     """Write the torque to send, and what Python must do, after the result `count` of the law."""
-    # `before` is the time of the state before [s].
+    # `before` is the time of the state before, `now` that of this answer [s].
     is_replaced = replaces_law(d)
     d.asks = WAITS if ends(d) else 0
     if count == REJECTED and not is_replaced:
@@ -45,7 +45,7 @@ def react(law, m, d, count, before):
             d.tau[i] = np.nan
         return
     use_model(law, d)
-    answer(m, d, d.now, view(law.d.tau, 0, (d.n if count > 0 else 0,)))
+    answer(m, d, now, view(law.d.tau, 0, (d.n if count > 0 else 0,)))
     has_ended = law.replaces and law.run.blend_weight == 0.0
     resumes = count == STOPPED and not is_replaced
     plans = has_ended or count > 0 and law.d.plans

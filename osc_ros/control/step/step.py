@@ -42,15 +42,16 @@ def step(controller):
     # only if a reaction is in force. Other negative numbers (REFUSED, INFINITE): the law has no
     # torques, a fault; those of a reaction are sent.
     law, m, d = controller.law, controller.m, controller.d
-    before = d.time
+    before, now = d.time, d.now
     count = check(controller, law, m, d)
     if count > 0 and is_repeated(law.run, d):
         assign(law.d.tau, law.run.tick_tau[0])
+        now = d.sent_at  # no time has passed for the arm, whatever the clock says
     elif count > 0:
         take_state(law.d, d.time, d.q, d.qd)
         count = torque_at(law.law_torque, (law,))
         note_result(law, m, d, count)
-    react(law, m, d, count, before)
+    react(law, m, d, count, before, now)
     report(law.d, d)
     return count
 

@@ -26,7 +26,7 @@ from node_rig import given, READY, Rig, ROBOT, set_live, SUCCESS, target  # noqa
 from osc_ros import Obstacle  # noqa: E402
 from osc_ros.collision.obstacles import MOST_OBSTACLES  # noqa: E402
 from osc_ros.control.limits.attached import MOST_THINGS, thing_shapes  # noqa: E402
-from osc_ros.ros.messages import commands, messages  # noqa: E402
+from osc_ros.ros.messages import messages  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 
 RATE = 250.0  # as few messages in lockstep as the gains allow [Hz]
@@ -326,10 +326,9 @@ def test_three_publishers_of_obstacles_around_a_joint_motion_neither_throw_nor_s
         last = len(rig.states) + 500
         spin(lambda last=last: len(rig.states) > last, why='for states')
     assert len(rig.obstacles) > 3
-    times = np.array([float(commands.label(one)) for one in rig.hardware.commands])
     torques = np.array([one.data for one in rig.hardware.commands])
     steps = np.abs(np.diff(torques, axis=0) / robot.effort_limits).max(axis=1)
     fastest = max(np.abs(np.array(one.velocity) / robot.velocity_limits).max()
                   for one in rig.states)
     assert fastest <= 1.05
-    assert steps[np.diff(times) < 0.003].max() < 0.1 + 1e-6  # the machine may be slow
+    assert steps.max() < 0.03
