@@ -11,6 +11,7 @@ import pinocchio as pin
 from foreign import ForeignPlant
 from judge import configuration, robot_cases
 from osc_ros import Law, Robot, Settings
+from osc_ros.control.limits.load import Weight
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.loop.engine import Engine
@@ -26,13 +27,24 @@ def robot_of(name):
     return Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=dict(case.locked))
 
 
-def home(robot):
-    """Return positions (n,) near the middle of the joints' ranges."""
+def is_holdable(robot, q, share):
+    """Return whether each joint holds the arm at q (n,) with a share of its effort limit."""
+    weight = Weight(robot).torque(q, np.array([0.0, 0.0, -9.81]))
+    return (np.abs(weight) <= share * robot.effort_limits).all()
+
+
+def home(robot, share=np.inf):
+    """Return positions (n,) near the middle of the joints' ranges that are holdable."""
     lower, upper = np.clip(robot.position_limits, -1.0, 1.0).T
     lower, upper = (np.where(np.isfinite(x), x, y)
                     for x, y in zip(robot.position_limits.T, (lower, upper)))
-    away = np.random.default_rng(5).uniform(-0.1, 0.1, robot.n)
-    return 0.5 * (lower + upper) + away * (upper - lower)
+    rng = np.random.default_rng(5)
+    for part in np.linspace(0.1, 0.5, 100):
+        away = rng.uniform(-part, part, robot.n)
+        found = 0.5 * (lower + upper) + away * (upper - lower)
+        if is_holdable(robot, found, share):
+            break
+    return found
 
 
 def direction(seed):
