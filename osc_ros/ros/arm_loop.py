@@ -20,8 +20,7 @@ from sensor_msgs.msg import JointState
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
 from osc_ros.control.safety.supervision import Supervision
-from osc_ros.loop.answering import Answering
-from osc_ros.loop.cycle import Stamp
+from osc_ros.loop.cycle import Answering, Stamp
 from osc_ros.loop.process.arm_cycles import compile_cycles
 from osc_ros.loop.process.channel import Record
 from osc_ros.loop.process.link import LoopProcess

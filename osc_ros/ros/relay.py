@@ -27,8 +27,7 @@ from osc_ros.control.safety.supervision import STALE_STATE, Supervision, Watchdo
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.step.relayed import NONSENSE, OTHER_PUBLISHER, SILENCE
 from osc_ros.errors import InputError
-from osc_ros.loop.answering import Answering
-from osc_ros.loop.cycle import IDLE
+from osc_ros.loop.cycle import Answering, IDLE
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.model.robot import Robot
 from osc_ros.ros.dds.relay_loop import (

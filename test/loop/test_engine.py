@@ -35,7 +35,7 @@ from osc_ros.control.settings import Observation
 from osc_ros.control.tasks.task import Task
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
-from osc_ros.loop.answering import Answering
+from osc_ros.loop.cycle import Answering
 from osc_ros.loop.engine import Engine
 from supervised import torque_to_send
 from variants import first_quick

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.safety.answered import ANSWER, Answers, WATCH_PERIOD
-from osc_ros.loop.answering import Answering, Kernels
+from osc_ros.loop.cycle import Answering, Kernels
 from osc_ros.model.robot import Robot
 from osc_ros.ros.dds.rcl_calls import RclCalls
 from osc_ros.ros.dds.rcl_plan import LENGTH, NANO_DIGITS

@@ -41,8 +41,7 @@ from osc_ros.control.step.relayed import (
     watch_commands,
 )
 from osc_ros.errors import InputError
-from osc_ros.loop.answering import Kernels, NOTHING
-from osc_ros.loop.cycle import ACTIVE, Cycle, ENDING, IDLE, Stamp
+from osc_ros.loop.cycle import ACTIVE, Cycle, ENDING, IDLE, Kernels, NOTHING, Stamp
 from osc_ros.model.robot import Robot
 from osc_ros.ros.dds.ros_loop import Loop, NOT_COMPILED
 from osc_ros.ros.dds.serving import COMMAND

@@ -29,7 +29,7 @@ from osc_ros.control.safety.answered import (
 from osc_ros.control.safety.command_check import RELAYED
 from osc_ros.control.safety.safety import REJECTED
 from osc_ros.control.step.law_record import CONTROLLER
-from osc_ros.loop.answering import put_answer, put_touch, put_watch
+from osc_ros.loop.cycle import put_answer, put_touch, put_watch
 from osc_ros.loop.velocity import undo_velocity, VELOCITY
 from osc_ros.ros.dds.forwarding import puts_command
 from osc_ros.ros.dds.rcl_plan import (
