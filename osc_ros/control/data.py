@@ -81,7 +81,7 @@ M = Table(
     Slot('effort_limits', ('n',), 'N·m, N', 'limits of the torques'),
     Slot('effort_rates', ('n',), 'N·m/s, N/s', 'limits of the rates of the torques'))
 
-# Memory of an estimate of velocities, see `osc_ros.control.safety.estimate`.
+# Memory of an estimate of velocities, see `osc_ros.control.safety.velocity_check`.
 ESTIMATE = (
     Slot('fit_count', (), '', 'number of positions in the fit of the velocities', int),
     Slot('fit_newest', (), '', 'row of `fit_q` with the newest position', int),

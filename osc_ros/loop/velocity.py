@@ -12,8 +12,13 @@ from osc_ros.compile.addresses import types, VECTOR
 from osc_ros.compile.compiled import entry, inlined, kernel
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.data import ESTIMATE
-from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position, WINDOW
 from osc_ros.control.safety.sample import continuous_joints, JUMP_FACTOR
+from osc_ros.control.safety.velocity_check import (
+    forget_positions,
+    put_estimate,
+    put_position,
+    WINDOW,
+)
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot

@@ -18,7 +18,6 @@ from osc_ros.control.safety.causes import (
     report_fault,
     update_causes,
 )
-from osc_ros.control.safety.estimate import put_velocity_errors, smooth_positions
 from osc_ros.control.safety.response import add_resistance, BRISK, examine, watch_response
 from osc_ros.control.safety.sample import (
     check_sample,
@@ -59,6 +58,8 @@ from osc_ros.control.safety.velocity_check import (
     fit_velocities,
     FITS,
     JUMPED,
+    put_velocity_errors,
+    smooth_positions,
 )
 from osc_ros.dynamics.algebra.spatial import all_finite
 from osc_ros.dynamics.algebra.vectors import (

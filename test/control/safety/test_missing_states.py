@@ -13,9 +13,9 @@ from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.compile.compiled import kernel, plain
 from osc_ros.control.data import D, M
-from osc_ros.control.safety.estimate import LEAST, WINDOW
 from osc_ros.control.safety.stopping import forget_directions, predict
 from osc_ros.control.safety.supervision import JUMP
+from osc_ros.control.safety.velocity_check import LEAST, WINDOW
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.errors import InputError
 from osc_ros.loop.velocity import find_velocity, REPEATED, VelocitySource
