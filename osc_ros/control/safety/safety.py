@@ -85,7 +85,7 @@ def advance_limits(m, d, dt):
         if m.effort_limits[i] != d.effort_wanted[i]:
             d.effort_wanted[i], d.effort_age = m.effort_limits[i], 0.0
     if d.effort_age <= m.blend_time:
-        share = step_share(d.effort_age, dt, m.blend_time)
+        share = step_share(d.effort_age, dt, m.blend_time, False)
         d.effort_age += dt
         move_towards(d.effort_limits, d.effort_wanted, share)
 

@@ -26,7 +26,7 @@ def approach(m, d, posture, Lambda_inv):
     # This runs before the dynamics of the tick, so Λ⁻¹ (6 m, 6 m) is that of the last tick.
     d.tick = d.time - d.last_time if d.has_last and d.time > d.last_time else 0.0
     if d.limits_age <= m.blend_time:
-        share = step_share(d.limits_age, d.tick, m.blend_time)
+        share = step_share(d.limits_age, d.tick, m.blend_time, False)
         d.limits_age += d.tick
         for row in range(len(d.limits)):
             move_towards(d.limits[row], m.limits[row], share)

@@ -199,7 +199,7 @@ def put_references(m, d, mobility):
     # `mobility` (6 m, 6 m) is Λ⁻¹ of the links in base axes, of the last tick.
     for i in range(d.k):
         if d.activation_age[i] <= m.blend_time:
-            share = step_share(d.activation_age[i], d.tick, m.blend_time)
+            share = step_share(d.activation_age[i], d.tick, m.blend_time, True)
             d.activation_age[i] += d.tick
             move_towards(d.activation[i], m.wanted_activation[i], share)
         if d.is_commanded[i] != 0:

@@ -24,11 +24,16 @@ def smoothed(x: float) -> float:
 
 
 @inlined
-def step_share(age, dt, duration):
+def step_share(age, dt, duration, is_smoother):
     """Share of the rest of a smooth step that passes in dt [s] after an age [s]; 1 at its end."""
+    # C¹, or C² if `is_smoother`: for what drives joints, as the activation of a task.
     if age + dt >= duration:
         return 1.0
-    return 1.0 - (1.0 - smoothed((age + dt) / duration)) / (1.0 - smoothed(age / duration))
+    x, y = age / duration, (age + dt) / duration
+    if is_smoother:
+        return 1.0 - (1.0 - y * y * y * (10.0 - 15.0 * y + 6.0 * y * y)) / (
+            1.0 - x * x * x * (10.0 - 15.0 * x + 6.0 * x * x))
+    return 1.0 - (1.0 - smoothed(y)) / (1.0 - smoothed(x))
 
 
 @inlined

@@ -324,7 +324,7 @@ def poses_at(speed, pose):
 def test_trajectory_of_poses_in_motion_is_followed_and_the_log_says_that_it_ends_later(spin):
     rig = Rig(spin).activate()
     message = poses_at(0.4, rig.controller._law.pose)
-    rig.until_said('target_trajectory is too fast for the limits, and ends 0.17',
+    rig.until_said('target_trajectory is too fast for the limits, and ends 0.21',
                    lambda: rig.hardware.paths.publish(message))
     assert not spin.said('refused')
 
