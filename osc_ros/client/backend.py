@@ -62,11 +62,12 @@ def joint_text(names: tuple[str, ...], way: Array) -> str:
 
 def warn(text: str, kind: type[Warning] = InputWarning) -> None:
     """Warn, at the line of the user's program, unless the text is empty."""
+    if not text:
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_globals.get('__name__', '').startswith('osc_ros.') and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
-    if text:
-        warnings.warn(text, kind, stacklevel=level)
+    warnings.warn(text, kind, stacklevel=level)
 
 
 def timeout_error(text: str, backend: Backend) -> ArmTimeoutError:

@@ -265,7 +265,7 @@ class LawBackend(ABC):
         law = self._law  # refuses before anything has changed
         law.require_joint_goal(goal, speed, np.clip(self.state().q, *law.robot.position_limits.T))
         self._lead(JointDrive())
-        wait = 0.0 if duration is None else self._request(requests.status).waits
+        wait = 0.0 if duration is None else self._request(requests.status).wait
         found = self._command(requests.move_joints, goal, duration, speed)
         warn(joint_duration_text(duration, found - wait, self.speed_override))
 

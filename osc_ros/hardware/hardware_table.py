@@ -27,7 +27,7 @@ def hardware_locations() -> dict[str, str]:
 
 
 def hardware_class(name: str) -> type[Hardware]:
-    """Return the class of a kind of arm."""
+    """Return the class for a kind of arm, such as 'mujoco'."""
     # InputError: no kind of arm has this name; its module cannot be imported (the message tells
     # which package to install); or the class lacks a member of `Hardware`
     places = hardware_locations()

@@ -65,7 +65,7 @@ class Status:
     disturbance_use: float  # largest compensation of unmodelled torques, likewise
     impedance: str  # of the first task: 'parameters', or `VariableImpedance.source`
     tank: float  # energy in the tank of a commanded impedance; NaN without a command [J]
-    waits: float  # time until the last change of settings begins, see `Law.waits` [s]
+    wait: float  # time until the last change of settings comes into force, see `Law.wait` [s]
 
 
 class Progress(NamedTuple):
@@ -272,8 +272,8 @@ def speed_override(engine: Engine) -> float:
 def set_obstacles(engine: Engine, changes: Mapping[str, Obstacle | None], clears: bool = False,
                   is_news: bool = True, delay: float = 0.0) -> None:
     """Add, move and remove obstacles by name, see `Obstacles.update`."""
-    # `is_news`: their source has sent something, so its time-out starts; `delay`: time after which
-    # new obstacles come into force [s]
+    # `is_news`: the source of the obstacles has sent a message, so its time-out starts again;
+    # `delay`: time until new obstacles come into force [s]
     engine.law.obstacles.update(changes, clears, engine.time + delay if delay else NEW)
     if is_news:
         engine.expect_obstacles()
@@ -414,7 +414,7 @@ def status(engine: Engine) -> Status:
         friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
         disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
         impedance='parameters' if commanded is None else commanded.source,
-        tank=math.nan if commanded is None else commanded.tank, waits=law.wait)
+        tank=math.nan if commanded is None else commanded.tank, wait=law.wait)
 
 
 def _require_active(engine: Engine) -> None:

@@ -100,7 +100,7 @@ class CommandCheck:
 
     def torque(self, values: Sequence[float], time: float, spacing: float) -> Array:
         """Return the torques (n,) of a command [N·m]; InputError if it is refused."""
-        # `time`: of its computation or arrival [s]; `spacing`: mean time between two states [s].
+        # `time`: when it was computed, or came [s]; `spacing`: mean time between two states [s].
         # The rate is computed from the previous command, even a refused one: a step to a new level
         # is refused once; after a single outlier the next command is refused too.
         tau, n = np.array(values, dtype=np.float64), len(self._names)

@@ -207,6 +207,13 @@ def in_base(R, v):
 
 
 @inlined
+def put_placement(R, p, R_base, p_base, store):
+    """Write a body's R and p to `store` for the inward pass; return its R and p in the base."""
+    put(store, 0, R + p)
+    return compose(R_base, R), add(p_base, rotate(R_base, p))
+
+
+@inlined
 def at_base(ends, qdd):
     """R, p, v, a, b and K of the base: a is -gravity; b is a, or 0 if `qdd` is given."""
     gravity = vector_at(ends, 0)

@@ -37,7 +37,6 @@ from osc_ros.dynamics.algebra.spatial import (
     add_mobility,
     all_finite,
     along,
-    compose,
     cross,
     linear_first,
     minus,
@@ -47,7 +46,6 @@ from osc_ros.dynamics.algebra.spatial import (
     motion_to_body,
     plus,
     put,
-    rotate,
     vector_at,
     ZERO,
 )
@@ -63,6 +61,7 @@ from osc_ros.dynamics.chain.chain_bodies import (
     parts_of,
     placement,
     PRISMATIC,
+    put_placement,
     put_tip,
     ROTOR,
     tip_acceleration,
@@ -174,8 +173,7 @@ def outward_pass(at, blocks, joints, factor):
     for i in range(len(q)):
         link, store = at.links[i], at.work[i]
         R, p, c, s = placement(link, q[i])
-        put(store, 0, R + p)
-        R_base, p_base = compose(R_base, R), add(p_base, rotate(R_base, p))
+        R_base, p_base = put_placement(R, p, R_base, p_base, store)
         v, a, zeta, bias = body_motion(link, (R, p), i, joints.qd, qdd, v, a, store)
         I_inv, root = inverse_inertia(link), np.sqrt(link[ROTOR])
         T, V_a, V_c = block_at(blocks[i])

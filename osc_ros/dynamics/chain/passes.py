@@ -22,11 +22,9 @@ import numpy as np
 
 from osc_ros.compile.compiled import ahead, inlined, kernel, lock
 from osc_ros.dynamics.algebra.spatial import (
-    add,
     add_mobility,
     all_finite,
     along,
-    compose,
     dot,
     force_to_body,
     force_to_parent,
@@ -40,7 +38,6 @@ from osc_ros.dynamics.algebra.spatial import (
     plus,
     put,
     put_mobility,
-    rotate,
     spatial_at,
     vector_at,
     ZERO,
@@ -64,6 +61,7 @@ from osc_ros.dynamics.chain.chain_bodies import (
     placement,
     put_jacobian,
     put_motion_torques,
+    put_placement,
     put_tip,
     RESIDUAL,
     ROTOR,
@@ -96,8 +94,7 @@ def outward_sweep(links, joints, inside, work, factor, placed, handle):
         link, store = links[i], work[i]
         if placed is None:
             R, p, _, _ = placement(link, joints.q[i])
-            put(store, 0, R + p)
-            R_base, p_base = compose(R_base, R), add(p_base, rotate(R_base, p))
+            R_base, p_base = put_placement(R, p, R_base, p_base, store)
         else:
             R, p = matrix_at(store, 0), vector_at(store, 9)
         v, a, zeta, bias = body_motion(link, (R, p), i, qd, qdd, v, a, store)

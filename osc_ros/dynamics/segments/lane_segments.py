@@ -45,6 +45,7 @@ from osc_ros.dynamics.segments.segments import (
     motion_outside,
     put_motion,
     put_response,
+    put_state,
 )
 from osc_ros.dynamics.segments.slots import (
     SLOT_B,
@@ -151,7 +152,7 @@ def move_in_lanes(base, joints, memory, slot):
     R, p, v, a = base
     for lane in range(WIDTH):
         R, p, v, a = motion_outside(R, p, v, a, lane_array(slots, lane))
-    put(slot, SLOT_MOTION, R + p + v[0] + v[1] + a[0] + a[1])
+    put_state(slot, SLOT_MOTION, R, p, v, a)
 
 
 @inlined
@@ -179,7 +180,7 @@ def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
     for i in range(SLOT_JOINT, SLOT_TOTAL):
         slot[i] = first[i]
     put(slot, SLOT_TOTAL, total[0] + total[1])
-    put(slot, SLOT_END, R + p + v[0] + v[1] + a[0] + a[1])
+    put_state(slot, SLOT_END, R, p, v, a)
 
 
 @inlined

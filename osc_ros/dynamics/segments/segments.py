@@ -64,6 +64,7 @@ from osc_ros.dynamics.chain.chain_bodies import (
     placement,
     POSITION,
     PRISMATIC,
+    put_placement,
     ROTATION,
     ROTOR,
     value_at,
@@ -96,6 +97,12 @@ from osc_ros.dynamics.segments.slots import (
 
 
 @inlined
+def put_state(slot, first, R, p, v, a):
+    """Write placement, velocity and acceleration of a body to slot[first:first + 24]."""
+    put(slot, first, R + p + v[0] + v[1] + a[0] + a[1])
+
+
+@inlined
 def put_motion(links, q, qd, qdd, work, slot):
     """Phase 1: write the placements of the bodies to `work`, motion of the last body to `slot`."""
     R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
@@ -103,14 +110,13 @@ def put_motion(links, q, qd, qdd, work, slot):
     for i in range(len(q)):
         link = links[i]
         R_i, p_i, _, _ = placement(link, q[i])
-        put(work[i], 0, R_i + p_i)
-        R, p = compose(R, R_i), add(p, rotate(R, p_i))
+        R, p = put_placement(R_i, p_i, R, p, work[i])
         Hqd = along_axis(link, qd[i])
         w = plus(motion_to_body(R_i, p_i, w), Hqd)
         if qdd is not None:
             alpha = plus(plus(motion_to_body(R_i, p_i, alpha), motion_cross(w, Hqd)),
                          along_axis(link, qdd[i]))
-    put(slot, SLOT_MOTION, R + p + w[0] + w[1] + alpha[0] + alpha[1])
+    put_state(slot, SLOT_MOTION, R, p, w, alpha)
 
 
 @inlined
@@ -138,8 +144,7 @@ def eliminate_base(links, ends, joints, work, slot):
     """Phase 2 for the leader: the serial sweep over its bodies."""
     (_, _, v, a, b, K), _ = outward_sweep(links, joints, at_base(ends, joints.qdd), work, None,
                                           True, None)
-    put(slot, SLOT_END, matrix_at(slot, SLOT_MOTION) + vector_at(slot, SLOT_MOTION + 9)
-        + v[0] + v[1] + a[0] + a[1])
+    put_state(slot, SLOT_END, matrix_at(slot, SLOT_MOTION), vector_at(slot, SLOT_MOTION + 9), v, a)
     put_mobility(slot, SLOT_K, K)
     if joints.qdd is not None and joints.tau is None:
         b = (ZERO, ZERO)
@@ -161,7 +166,7 @@ def eliminate_segment(links, ends, joints, work, slots, k):
     """Phase 2 for member k: the sweep with the response to the unknown force on its first body."""
     _, _, v, a, R_end, p_end = motion_inside(ends, joints.qdd, slots, k)
     v, a = put_response(links, joints, v, a, work, slots[k])
-    put(slots[k], SLOT_END, R_end + p_end + v[0] + v[1] + a[0] + a[1])
+    put_state(slots[k], SLOT_END, R_end, p_end, v, a)
 
 
 @inlined

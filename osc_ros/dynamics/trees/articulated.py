@@ -169,9 +169,9 @@ def U_times(kind, I, x):
 @inlined
 def passed_force(tree, tau, still, store, i):
     """Force that body i needs from its parent if the parent does not accelerate."""
-    # p: the body's bias force plus the forces that its children need. Writes the joint
-    # acceleration in this case, D⁻¹(τ - Hᵀp - Uᵀζ), to DRIVE in `store`. If `still`, bias force
-    # and ζ count as zero.
+    # p is the bias force of the body plus the forces that its children need. The acceleration of
+    # the joint while the parent does not accelerate, D⁻¹(τ - Hᵀp - Uᵀζ), is written to DRIVE in
+    # `store`. If `still`, the bias force and ζ are zero.
     kind, k = tree[i, KIND], tree[i, V_AT]
     I, zeta, force = mobility_at(store, ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
     if not still:

@@ -193,7 +193,7 @@ class Claims:
 
     def blocking_reason(self) -> str:
         """Return the reason why this controller must not become active now; empty if it may."""
-        # If empty, this controller claims for the next 5 PERIOD that it is active.
+        # If it returns '', this controller then publishes for 5 PERIOD that it is active.
         with self._decision:
             active, earlier = ([], []) if self.accepts_others else self._blocking_names()
             if not active and not earlier:

@@ -221,7 +221,7 @@ class Diagnosis:
         figures = status.figures
         yield 'gain share', f'{figures.gains.share:.3f}'
         yield 'free drive', 'on' if figures.is_free else 'off'
-        yield 'settings', 'wait for the end of the change before' if status.waits else 'in force'
+        yield 'settings', 'wait for the end of the change before' if status.wait else 'in force'
         yield 'impedance', status.impedance
         yield 'energy tank [J]', f'{status.tank:.3f}'
         yield 'start-up check', self.finding

@@ -259,7 +259,7 @@ class MarkerObstacles:
         self._sent: dict[str, _Known | None] = {}
         # number of markers beyond the nearest MOST_OBSTACLES; of refused ones since the start
         self.left_out = self.refused = 0
-        # names and namespaces of obstacles that the tips may touch
+        # text of the last refusal; names and namespaces of obstacles that the tips may touch
         self.last_refusal, self.touch = '', tuple[str, ...]()
 
     def take(self, data: bytes, now: float) -> list[str]:

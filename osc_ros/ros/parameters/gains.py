@@ -32,9 +32,9 @@ _Bound = tuple[str, float, float, bool, str]
 def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DELAY,
                       before: Mapping[str, Any] | None = None) -> None:
     """Raise InputError if a gain is too high for a loop of this period [s] and delay [periods]."""
-    # Stiffnesses are not refused: their bound depends on the pose, and the law enforces it. A gain
-    # that exceeds its bound in the present parameters `before` already, because the delay has
-    # grown, does not prevent changes of others.
+    # Stiffnesses are not refused: their bound depends on the pose, and the law enforces it. When
+    # the delay has grown, a gain of the present parameters `before` may exceed its bound already:
+    # the other gains can still be changed.
     known: dict[str, float] = {}
     for bound in [] if before is None else _bounds(before, period, delay):
         known[bound[0]] = max(known.get(bound[0], 1.0), _excess(bound))
