@@ -35,6 +35,7 @@ from osc_ros.dynamics.algebra.spatial import (
     transpose,
     unrotate,
     vector_at,
+    ZERO,
 )
 from osc_ros.dynamics.algebra.vectors import assign, damped
 
@@ -46,6 +47,7 @@ FULL, OVERRIDE, LAG, NEAR = range(4)
 PHASE = (
     Slot('rate', (), '', 'rate at which the time of the motion passes; negative: it runs back'),
     Slot('rate_slope', (), '1/s', 'time derivative of `rate`'),
+    Slot('goal_rate', (), '', 'rate that the present one approaches'),
     Slot('reason', (), '', 'what rules the rate: FULL, OVERRIDE, LAG, NEAR', int),
     Slot('override', (), '', 'speed override of the last tick, 0 to 1'),
     Slot('calm', (), 's', 'time constant with which the rate follows the speed override'),
@@ -57,7 +59,7 @@ PHASE = (
 def advance_rate(at, override, allowed, reason, settling, dt):
     """Advance the rate, critically damped; return the time passed on the motion's clock [s]."""
     # The rate approaches the speed override, or less if a `reason` has allowed less; then its time
-    # constant is `settling` [s] until the rate is back.
+    # constant is `settling` [s] until the rate is back; if this is 0, `keep_jerk` sets the rate.
     before = at.rate
     wanted, time = before if at.stops else override, at.calm
     if allowed < wanted and not at.stops:
@@ -66,6 +68,9 @@ def advance_rate(at, override, allowed, reason, settling, dt):
         at.reason = OVERRIDE if wanted < 1.0 and not at.stops else FULL
     if at.reason > OVERRIDE:
         time = settling
+    at.goal_rate = wanted
+    if time == 0.0:
+        return max(before + 0.5 * at.rate_slope * dt, min(before, wanted, 0.0)) * dt
     if before != wanted or at.rate_slope != 0.0:
         rate, slope = damped(before, at.rate_slope, wanted, time, dt)
         least = min(wanted, before, 0.0)
@@ -75,6 +80,52 @@ def advance_rate(at, override, allowed, reason, settling, dt):
             rate, slope = wanted, 0.0
         at.rate, at.rate_slope = rate, slope
     return 0.5 * (before + at.rate) * dt
+
+
+@inlined
+def _shares_within(x, y, most):
+    """Middle and half-width of the shares s with |x + s y| ≤ most, or else the nearest s."""
+    square = dot(y, y)
+    if square == 0.0:
+        return 0.0, np.inf
+    middle = -dot(x, y) / square
+    return middle, np.sqrt(max(most * most - dot(x, x) + middle * middle * square, 0.0) / square)
+
+
+@inlined
+def keep_jerk(plan, state, last, dt):
+    """Move the rate to its goal for a tick of dt [s], as fast as the limits of a target allow."""
+    # `state` has the twist and the acceleration at full speed, `last` those accelerations of the
+    # last target: the new one is |x + slope y|. At the end the rate brakes within the jerk.
+    rate, slope = state.rate, state.rate_slope
+    then, bend = rate + slope * dt, 1.0 / (PAUSING * state.calm) ** 2
+    least, most, low, high = -np.inf, np.inf, -np.inf, np.inf
+    for part in range(2):
+        a = vector_at(state.acceleration, 3 * part)
+        y = along(then * dt, a, vector_at(state.twist, 3 * part))
+        x = along(then * rate, a, ZERO)
+        middle, width = _shares_within(x, y, plan.acceleration[part])
+        least, most = max(least, middle - width), min(most, middle + width)
+        middle, width = _shares_within(sub(x, last[part]), y, plan.jerk[part] * dt)
+        low, high = max(low, middle - width), min(high, middle + width)
+        # jerk: rate³ × that of the motion + 3 rate × slope × its acceleration + bend × velocity
+        bent, jerk = 3.0 * abs(rate) * np.sqrt(dot(a, a)), plan.jerk[part]
+        width = jerk / max(bent, SMALLEST)
+        least, most = max(least, -width), min(most, width)
+        bent = max(jerk - bent * abs(slope), GENTLE * jerk)
+        bend = min(bend, bent / np.sqrt(max(dot(y, y), SMALLEST)))
+    far = rate + 0.5 * slope * dt - state.goal_rate
+    bend *= GENTLE if far < 0.0 else 1.0
+    step = bend * dt
+    wanted = 0.5 * (np.sqrt(step * step + 8.0 * bend * abs(far)) - step)
+    wanted = min(max(-wanted if far > 0.0 else wanted, least), most)
+    after = min(max(wanted, min(low, high)), high)
+    found, limit = rate + 0.5 * (slope + after) * dt, min(state.goal_rate, rate, 0.0)
+    if found < limit or found > 1.0:
+        found, after = min(max(found, limit), 1.0), 0.0
+    elif abs(far) <= 0.5 * step * dt and abs(slope) <= step:
+        found, after = state.goal_rate, 0.0
+    state.rate, state.rate_slope = found, after
 
 
 @inlined
@@ -118,9 +169,13 @@ RATE = 10.0  # decay rate of the speed if Python is late [1/s]
 # [m/s²]. At the default natural frequency, 20 rad/s, the arm is then 2 mm behind the target.
 LARGEST_LOSS = 0.8
 SLOWING = 0.04  # time constant with which the rate of this time changes [s]
-# The same while the arm lags, relative to CALM, or that of these limits: the target uses all of
-# the acceleration limit, and brakes within 0.15 m at the default limits.
+# Least time constant of a slow motion while the arm lags, relative to CALM, or that of these
+# limits; a fast one keeps the limits of acceleration and jerk.
 PAUSING = 0.5
+# Share of the limit of the jerk with which the rate comes back to full speed: the motion itself
+# uses the rest.
+GENTLE = 0.25
+SMALLEST = 1e-12  # least squared speed in a denominator
 # Time constant of a change of the speed override: at full speed it uses half of the default limit
 # of the acceleration, and all of that of the jerk [s].
 CALM = 0.15
@@ -156,6 +211,8 @@ PLAN = Table(
          'tick: the start of the next scheduled motion; '
          '-infinite if the target goes on from another pose; infinite: none'),
     Slot('leash', (2,), 'rad, m', 'largest lags of the arm before the motion waits for it'),
+    Slot('acceleration', (2,), 'rad/s², m/s²', 'limit of the acceleration of the target'),
+    Slot('jerk', (2,), 'rad/s³, m/s³', 'limit of its jerk'),
     Slot('knot_count', (), '', 'number m of the knots of the path', int),
     Slot('times_at', (), '', 'address of their times (m,)', int),
     Slot('poses_at', (), '', 'address of their poses (m, 4, 4)', int),
@@ -298,7 +355,7 @@ def _went_back(plan, state, lag, time, speed):
         elif _leaves(state, lag, plan.leash):
             allowed, reason = min(allowed, 0.0), LAG
         if reason == LAG or allowed == 1.0 and state.reason == LAG:
-            settling = PAUSING * state.calm
+            settling = 0.0
         state.late += step - advance_rate(state, speed, allowed, reason, settling, step)
     elif state.now > -np.inf:
         state.late += step
@@ -395,11 +452,15 @@ def put_target(plan, state, lag, time, speed):
     state.override = speed  # speed override, 0 to 1
     if _is_overdue(plan, state):
         _coast(plan, state)
+    twist, acceleration = state.twist, state.acceleration
+    step, last = time - state.now, (vector_at(acceleration, 0), vector_at(acceleration, 3))
+    is_tick = 0.0 < step <= _longest_step(state)
     if _went_back(plan, state, lag, time, speed):
         state.went_back = state.is_open = True
-    twist, acceleration = state.twist, state.acceleration
     _put_motion(plan, time - state.late, state.x, state.pose, twist, acceleration)
     assign(state.course, twist)
+    if is_tick and state.reason == LAG:
+        keep_jerk(plan, state, last, step)
     put_slowed(state, twist, acceleration)
     if plan.kind != HOLD or plan.begin < np.inf or _is_due(plan, state):
         state.is_open = True

@@ -203,6 +203,7 @@ class SetPointGenerator:
         """Set the error at which the target waits for the arm, from the next tick on."""
         plan, state = self.records
         plan.leash[:], state.calm = limits.leash, _calm(limits)
+        plan.acceleration[:], plan.jerk[:] = limits.acceleration, limits.jerk
 
     @property
     def target(self) -> Target:
