@@ -136,24 +136,17 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
     if joining.approach == 'refuse' and (away > FAR).any():
         raise InputError(f'{_away_text(away)}: it must begin within {FAR[1]:g} m and {FAR[0]:g} '
                          'rad of it')
-    path, fade = entered(course, present, start, joining.fade, joining.slow_down, limits)
-    return Entry(path, start, start - observed_at, skipped, fade, delay, away)
-
-
-def entered(course: Path, present: Target, start: float, fade: float, slow_down: float,
-            limits: TargetLimits) -> tuple[Path, float]:
-    """Return the path from `present` at `start` into a course and to rest at its end; its fade."""
-    # to rest at the end; if another course comes earlier, it takes over at the present speed
-    course = slowed_to_rest(course, start, slow_down)
+    # to rest at the end; if the next chunk comes earlier, it takes over at the present speed
+    course = slowed_to_rest(course, start, joining.slow_down)
     # the difference to the present motion, with the error of the observed pose, fades out
-    path = joined(course, present, start, fade)
-    # limits only lengthen the fade; `path_within` refuses a course that itself exceeds them
+    fade, path = joining.fade, joined(course, present, start, joining.fade)
+    # limits only lengthen the fade; `path_within` refuses a chunk that itself exceeds them
     for _ in range(PLANS):
         if excess(path, limits) <= 1.0 or excess(course, limits) > 1.0:
             break
         fade *= LONGER
         path = joined(course, present, start, fade)
-    return path, fade
+    return Entry(path, start, start - observed_at, skipped, fade, delay, away)
 
 
 def _away_text(away: Array) -> str:

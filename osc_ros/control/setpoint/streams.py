@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.setpoint.chunks import entered, slow_down_setting
+from osc_ros.control.setpoint.chunks import slow_down_setting
 from osc_ros.control.setpoint.joining import composed
-from osc_ros.control.setpoint.trajectory import Path, PoseGoal
+from osc_ros.control.setpoint.trajectory import AT_REST, Path, PoseGoal
+from osc_ros.control.setpoint.waypoints import excess
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.setting import Group, setting
@@ -26,6 +28,7 @@ SPARSEST = 0.5  # longest time between two poses of one stream [s]
 MISSING = 2.5  # number of periods after which the next pose counts as missing
 LEAST, MOST = 5, 64  # smallest and largest number of poses that the course is fitted to
 ARRIVALS = 40  # largest number of arrival times from which the sending times are estimated
+HORIZONS = 1.0, 1.4, 2.0  # horizons of the plans that are tried until one keeps the limits
 REGULAR = 0.25  # largest distance of an arrival from a regular sequence, relative to the period
 
 
@@ -67,8 +70,8 @@ class Stream:
     """The newest poses of a stream, and the target's motion that follows them."""
 
     # The course is the quadratic fitted by least squares to the poses of the last `horizon`, which
-    # averages the remaining jitter of the times. Each pose is a chunk of one pose: the target
-    # enters this course within `horizon`, and slows down behind it.
+    # averages the remaining jitter of the times. A plan is a path of
+    # three knots: the target, its course one `horizon` later, and the course where it rests.
 
     def __init__(self, following: Following) -> None:
         self.following = following
@@ -112,18 +115,22 @@ class Stream:
         # them is followed at its own speed.
         following, newest = self.following, self._times[-1]
         lag = self.period if following.mode == 'follow' else 0.0
-        horizon, slow_down = following.horizon, following.slow_down
-        times = start + np.array([0.0, horizon, horizon + 0.5 * slow_down])
-        states = self._course(times - lag)
-        course = Path(times, [one.pose for one in states], [one.twist for one in states],
-                      [one.acceleration for one in states]).at_lower_speed(speed)
-        path, _ = entered(course, present, start, speed * horizon, speed * slow_down, limits)
+        course, slow_down = self._course(), following.slow_down
+        for longer in HORIZONS:  # the caller's check refuses a path that exceeds the limits
+            horizon = longer * following.horizon
+            joined, end = (course(start - lag + horizon + late) for late in (0.0, 0.5 * slow_down))
+            path = Path(start + speed * np.array([0.0, horizon, horizon + slow_down]),
+                        [present.pose, joined.pose, end.pose],
+                        [present.twist, joined.twist / speed, AT_REST],
+                        [present.acceleration, joined.acceleration / speed ** 2, AT_REST])
+            if excess(path, limits) <= 1.0:
+                break
         missing_at = max(start, newest + MISSING * self.period)
         hold = PoseGoal(self._poses[-1], arrival=missing_at + slow_down)
         return Continuation(path, hold, missing_at)
 
-    def _course(self, wanted: Array) -> list[Target]:
-        """States of the course at times [s]."""
+    def _course(self) -> Callable[[float], Target]:
+        """Return the course, a function of the time [s]."""
         times, poses = self._regular_times(), list(self._poses)
         newest = float(times[-1])
         R = poses[-1][:3, :3]
@@ -131,10 +138,14 @@ class Stream:
         rows[:, :3] = rows[:, :3] @ R  # in the axes of the newest pose
         degree = min(2, len(poses) - 1)
         c = np.zeros((3, 6))
-        c[:degree + 1] = np.polynomial.polynomial.polyfit(times - newest, rows, degree)
-        return [composed(Target(poses[-1]), np.array([
-            c[0] + s * (c[1] + s * c[2]), c[1] + 2.0 * s * c[2], 2.0 * c[2]]))
-            for s in (wanted - newest).tolist()]
+        powers = np.vander(times - newest, degree + 1, increasing=True)
+        c[:degree + 1] = np.linalg.lstsq(powers, rows, rcond=None)[0]
+
+        def at(time: float) -> Target:
+            s = time - newest
+            return composed(Target(poses[-1]), np.array([
+                c[0] + s * (c[1] + s * c[2]), c[1] + 2.0 * s * c[2], 2.0 * c[2]]))
+        return at
 
     def _regular_times(self) -> Array:
         """Return the times (m,) of the poses [s], without the jitter of their arrival."""
