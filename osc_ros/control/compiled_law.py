@@ -391,8 +391,8 @@ class CompiledLaw:
     def torque(self, time: float, q: Array, qd: Array) -> int:
         """Write the parts of the torque for a state to `d`, within all limits except rates."""
         # The reference motion of friction compensation advances, too. `time` is the stamp of the
-        # state [s]. Return the number of solves, or REFUSED: the state, or the motion of the
-        # links, is not finite.
+        # state [s]. Return COMPUTED, or REFUSED: the state, or the motion of the links, is not
+        # finite.
         self.d.time, self.d.q[:], self.d.qd[:] = time, q, qd
         put_targets(self.m, self.d, 1.0)
         put_axes(self.d, self.record.turning)
@@ -427,7 +427,6 @@ class CompiledLaw:
         put_at_rest(self.d)
         self.limiter.forget()
         self.inverse_dynamics(q, rest, rest)
-        self.solver.note(1)
         _ = self.solver.ratios
 
     def refuse(self, q: Array, qd: Array) -> None:

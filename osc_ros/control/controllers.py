@@ -122,8 +122,6 @@ class Controllers:
         for level, has_jumped in zip(self._setup.levels, self._jumped[i]):
             if has_jumped:
                 level.generator.note_hold()
-        if self._found[0, i] > 0:
-            self._law.note(int(self._found[0, i]))
         return self._law
 
     def _store(self, i: int) -> None:

@@ -63,6 +63,7 @@ M = Table(
     Slot('fault_watchdog', (FAULT_CODES,), '', 'watchdog of each fault of a state; -1: none', int),
     Slot('stale_watchdog', (), '', 'watchdog of stale states; -1: none', int),
     Slot('contact_watchdog', (), '', 'watchdog of contacts; -1: none', int),
+    Slot('reacts_to_contact', (), '', 'whether a contact replaces the torque of the law', bool),
     Slot('too_near_watchdog', (), '', 'watchdog of pairs that are too near; -1: none', int),
     Slot('timeout', (WATCHDOGS,), 's', 'time-out of each watchdog'),
     Slot('watch_reaction', (WATCHDOGS,), '', 'reaction of each watchdog, as an index in '

@@ -440,11 +440,6 @@ class Law:
         """Compensation (n,) of model errors at the last tick [N·m]."""
         return np.array(self._setup.d.tau_disturbance)
 
-    @property
-    def compensates(self) -> bool:
-        """Whether torques depend on the estimate of external torques."""
-        return bool(self._setup.m.compensates)
-
     def external_report(self) -> Report | None:
         """Return copies of `external` and `compensation`; None without an observer."""
         found = self._setup.unmodelled
@@ -623,17 +618,15 @@ class Law:
         if self._setup.asks or self.waits:
             self.plan()
         tau = np.empty(len(q))
-        count = int(torque_for(self._setup.record, time, q, qd, tau))
-        self.require(count, q, qd)
-        self.note(count)
+        self.require(int(torque_for(self._setup.record, time, q, qd, tau)), q, qd)
         self.end_blend()
         return tau
 
-    def require(self, count: int, q: Array, qd: Array) -> None:
-        """Raise the error for a state, if `count`, returned by `torque_for`, is an error code."""
-        if count == INFINITE:
+    def require(self, code: int, q: Array, qd: Array) -> None:
+        """Raise the error for a state, if `code`, returned by `torque_for`, is that of one."""
+        if code == INFINITE:
             raise InputError('the torque is not finite')
-        if count == REFUSED:
+        if code == REFUSED:
             failed = [one for one in self._setups() if one.failure is not None]
             (failed or [self._setup])[0].refuse(q, qd)
 
@@ -687,10 +680,6 @@ class Law:
             generator.motions = one
         for posture, motion in zip(self._postures(), of_joints, strict=True):
             posture.use_motion(motion)
-
-    def note(self, solves: int) -> None:
-        """Record that torques were computed for a state, and the number of solves."""
-        self._setup.solver.note(solves)
 
     def end_blend(self) -> None:
         """End a change of settings if the torques for the old ones have the weight 0."""

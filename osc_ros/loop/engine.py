@@ -105,6 +105,7 @@ class Engine(Cycle):
     def _join(self) -> None:
         controller, guard = self.law.controller, self.guard
         controller.m, controller.d, controller.contact = guard.m, guard.d, self.touch.record
+        self.touch.use(guard.settings.contact)
 
     def attach_journal(self, journal: Journal) -> None:
         """Record all inputs in a journal from now on, so that a replay can repeat the run."""
@@ -185,9 +186,14 @@ class Engine(Cycle):
         self._report_tool(before)
         if self.acts and not commands:  # the reaction uses the new model, too
             self.guard.fade(setup.added_weight(before, self.q))
-        self.guard.settings = supervision
+        self.use_supervision(supervision)
         self._expect_targets()
         return self.law.waits
+
+    def use_supervision(self, supervision: Supervision) -> None:
+        """Use other watchdogs and thresholds of contacts."""
+        self.guard.settings = supervision
+        self.touch.use(supervision.contact)
 
     def _report_tool(self, before: CompiledLaw) -> None:
         """Post the tasks whose motions a new tool in the setup in force has ended."""
@@ -261,7 +267,8 @@ class Engine(Cycle):
 
     def _process_answer(self, done: Answered) -> bool:
         is_valid = done.code not in (UNASKED, REJECTED)
-        self.guard.explain(done)
+        if done.fault_count:
+            self.guard.explain(done)
         if is_valid:
             self._take(float(done.accepted), done.q, done.qd, stamp_of(done), float(done.arrived),
                        done.effort)
@@ -276,7 +283,6 @@ class Engine(Cycle):
                 self.guard.set_reason(TOO_NEAR, self.law.limiter.clearance.nearest_text)
             self._on_change(done)
         if done.code > STOPPED:
-            self.law.note(done.code)
             self.guard.note_duration(done.done - done.now)
         if is_valid and done.asks == WAITS:  # else compiled code may be answering the next state
             self._resume()
@@ -288,27 +294,10 @@ class Engine(Cycle):
             self._leave_if_finished()
         return is_valid
 
-    def controller(self) -> Any:
-        """Return the record with which `step.step` answers the next state; None while idle."""
-        if self.acts:
-            self._use_contact()
-        return super().controller()
-
     def state_arrays(self) -> tuple[Array, ...]:
         """Return the arrays on which the next torque depends, see `Law.state_arrays`."""
         return (*self.law.state_arrays(), self.guard.m.slots, self.guard.d.slots,
                 self.touch.record.slots, self._tables)
-
-    def _use_contact(self) -> None:
-        """Set the thresholds of contacts; none in free drive, where the user pushes the arm."""
-        settings, law = self.guard.settings.contact, self.law
-        self.touch.use(None if law.setup.settings.free is not None else settings, law.compensation,
-                       self._observes_first)
-
-    @property
-    def _observes_first(self) -> bool:
-        """Whether a torque depends on the estimate of external torques for the same state."""
-        return self.law.compensates or self.guard.settings.reacts_to_contact
 
     def _note_tick(self, done: Answered) -> None:
         if self.mode == ACTIVE:

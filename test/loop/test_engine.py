@@ -55,7 +55,8 @@ class Composed(Engine):
             return False
         d = self.guard.d  # velocities that do not fit the positions are replaced there
         self._take(d.time, q, d.qd.copy(), stamp, arrived, effort)
-        sent, comes_first = self.guard.last_torque, self._observes_first
+        sent, compensates = self.guard.last_torque, self.law.setup.m.compensates
+        comes_first = compensates or self.guard.settings.reacts_to_contact
         if comes_first:
             self._observe(sent)
         is_held = self.guard.watch() or d.stopped > 0
@@ -74,7 +75,7 @@ class Composed(Engine):
         law, touch = self.law, self.touch
         law.observe(self.time, self.q, self.qd, sent, self.effort)
         self.guard.d.load[:] = law.compensation
-        self._use_contact()
+        touch.record.compensation[:] = law.compensation if law.setup.m.compensates else 0.0
         code = NOT_TOUCHED
         if law.external is not None:
             code = touched(touch.record, law.setup.unmodelled.observer.record)

@@ -266,13 +266,13 @@ def _limit_help(d, i, share):
 
 
 @part
-def _put_resistances(m, d, solves):
+def _put_resistances(m, d):
     """Write B, the weights of losses of the tasks, and M⁻¹ B."""
     n, M_inv, B = d.n, d.M_inv, d.B
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
-    for c in range(solves):
+    for c in range(d.solves):
         for level in range(d.k):
             _add_resistance(m, d, c, level)
     for i in range(n):
@@ -411,17 +411,16 @@ def _put_result(d, count, found, is_gentle):
 
 
 @part
-def torques_within(m, d, solves, count):
+def torques_within(m, d, count):
     """Overwrite `tau_limited` with the nearest torques within all limits except rates."""
     # The caller has written the accelerations of the law, M⁻¹, the window, and `count` rows of
-    # loads and near pairs. `solves`: number of solves for the forces of the tasks, whose inertias
-    # weight their losses. Return whether a bound is active.
+    # loads and near pairs. Return whether a bound is active.
     bounds, is_gentle, chosen = 2 * d.n + count, d.gentle > 0.0, d.bound_chosen
     G, factor = view(d.G, 0, (bounds, bounds)), view(d.G_factor, 0, (bounds, bounds))
     put_inverse(d.M_inv, chosen, view(d.G_factor, 0, (d.n, d.n)), d.M_joint)
     if is_gentle and d.tick > 0.0:
         _limit_gently(d)
-    _put_resistances(m, d, solves)
+    _put_resistances(m, d)
     _put_bounds(d, count, is_gentle)
     far = 0.0 if m.drives_joints else min(_largest_excess(d, count), 1.0)
     step = d.tick / DAMPING_TIME

@@ -29,8 +29,6 @@ NOT_TOUCHED, FORCE, MOMENT = -1, -2, -3
 CONTACT = Table(
     'Contact',
     Slot('watches', (), '', 'whether the torques are compared', bool),
-    Slot('comes_first', (), '', 'whether torques depend on the external torques at the same state',
-         bool),
     Slot('learns', (), '', 'whether thresholds are learned: no contact is reported', bool),
     Slot('thresholds', ('n',), 'N·m, N', 'larger external torques are a contact'),
     Slot('wrench', (2,), 'N, N·m', 'larger force and moment on the link are one, too'),
@@ -70,6 +68,7 @@ def touched(contact, o):
         elif turning > contact.wrench[1]:
             found, contact.value = MOMENT, turning
     return NOT_TOUCHED if contact.learns else found
+
 
 MARGIN = 1.5  # factor on the largest measured values for learned thresholds
 FLOOR = 0.01  # share of the effort limits that is added to learned thresholds
@@ -122,7 +121,6 @@ class ContactSense:
         self.record = CONTACT.new(n=len(names))
         _compile()
         self._names, self.until = names, -math.inf  # until: when learning ends [s]
-        self._settings: object = self  # no valid settings: the first call of `use` sets them
 
     @property
     def learns(self) -> bool:
@@ -138,17 +136,12 @@ class ContactSense:
         """Stop learning, and discard the result."""
         self.record.learns = False
 
-    def use(self, settings: Contact | None, compensation: Array, comes_first: bool = False
-            ) -> None:
-        """Set thresholds (None: no detection) and compensation (n,) [N·m, N] from now on."""
-        # `comes_first`: whether torques depend on the external torques at the same state.
+    def use(self, settings: Contact | None) -> None:
+        """Set the thresholds from now on; None: no detection."""
         at = self.record
-        at.compensation[:], at.comes_first = compensation, comes_first
-        if settings is not self._settings:
-            self._settings = settings
-            at.watches = settings is not None
-            if settings is not None:
-                at.thresholds[:], at.wrench[:] = settings.torque, (settings.force, settings.moment)
+        at.watches = settings is not None
+        if settings is not None:
+            at.thresholds[:], at.wrench[:] = settings.torque, (settings.force, settings.moment)
 
     def reason(self, code: int, value: float) -> str:
         """Return the message for a code of `touched` and the value that exceeds its threshold."""

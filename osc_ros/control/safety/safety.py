@@ -128,10 +128,10 @@ def bound(m, d, dt):
     d.has_sent = True
 
 
-# Codes that a compiled step returns in place of a positive number of solves. STOPPED: the torques
-# are those of a reaction, or of one that has just ended. REJECTED: the state is not plausible, and
+# Codes that a compiled step returns. COMPUTED: the torques are those of the law. STOPPED: they are
+# those of a reaction, or of one that has just ended. REJECTED: the state is not plausible, and
 # torques are sent only if a reaction is in force.
-STOPPED, REJECTED = 0, -1
+COMPUTED, STOPPED, REJECTED = 1, 0, -1
 # What the law does after a reaction. REJOINS: its motions continue from the present pose of the
 # arm. HOLDS: it holds the pose, so that the arm does not return to the place of a contact.
 REJOINS, HOLDS = 1, 2

@@ -155,6 +155,7 @@ class Supervisor:
         m.fault_watchdog[:] = [self._number(cause) for cause in FAULTS]
         m.stale_watchdog, m.contact_watchdog, m.too_near_watchdog = (
             self._number(one) for one in (STALE_STATE, CONTACT, TOO_NEAR))
+        m.reacts_to_contact = settings.reacts_to_contact
         self.d.leaves = False
         self.take_payload()
         m.idle_source, m.effort_limits[:] = SOURCES.index(settings.idle), settings.effort_limits

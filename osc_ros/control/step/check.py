@@ -12,7 +12,7 @@ from osc_ros.control.model_error.command_model import put_driver
 from osc_ros.control.model_error.contact import NOT_TOUCHED, touched
 from osc_ros.control.model_error.observer import observe, put_noise
 from osc_ros.control.safety.causes import replaces_law, report_fault
-from osc_ros.control.safety.safety import accept, REJECTED, STOPPED, update
+from osc_ros.control.safety.safety import accept, COMPUTED, REJECTED, STOPPED, update
 from osc_ros.dynamics.algebra.vectors import assign
 
 
@@ -22,16 +22,25 @@ def estimate(controller, driver):
     # `driver` (n,) are the torques that the driver adds [N·m, N].
     law, m, d = controller.law, controller.m, controller.d
     o = law.observer
+    for i in range(d.n):
+        controller.contact.compensation[i] = law.compensation.torque[i] if law.m.compensates else 0
     was_smoothed, o.memory = o.memory > 0.0, d.velocity_memory
     observe(o, d.time, d.q, d.qd, d.sent_before, d.sample_effort, driver)
     if was_smoothed or o.memory > 0.0:
         assign(o.velocity_error, d.velocity_error)
         put_noise(o, d.q)
-    found = touched(controller.contact, o)
+    # in free drive the user pushes the arm
+    found = NOT_TOUCHED if law.m.is_guided else touched(controller.contact, o)
     law.run.in_contact = found != NOT_TOUCHED
     if found != NOT_TOUCHED:
         report_fault(d, m.contact_watchdog, d.now)
     return found
+
+
+@inlined
+def observes_first(law, m):
+    """Return whether torques depend on the estimate of external torques at the same state."""
+    return law.m.observes and (law.m.compensates or m.reacts_to_contact)
 
 
 @inlined
@@ -40,7 +49,6 @@ def _sense_first(controller, law, d):
     for i in range(d.n):
         d.sent_before[i] = d.sent[i] if d.has_sent else np.nan
     if law.m.compensates:
-        assign(controller.contact.compensation, law.compensation.torque)
         assign(d.load, law.compensation.torque)
     put_driver(law.model, d.q, d.qd, law.d.tau_acting)
     return estimate(controller, law.d.tau_acting)
@@ -50,15 +58,15 @@ def _sense_first(controller, law, d):
 def check(controller, law, m, d):
     """Check a state, find the reaction, and return which torques must be sent."""
     # REJECTED: the state is not plausible. STOPPED: torques of a reaction that is in force or has
-    # just ended. 1: those of the law, which must then be computed.
+    # just ended. COMPUTED: those of the law, which must then be computed.
     d.touch = NOT_TOUCHED
     if not accept(m, d):
         d.has_changed = update(m, d, d.now)
         return REJECTED
-    if controller.contact.comes_first and law.m.observes:
+    if observes_first(law, m):
         d.touch = _sense_first(controller, law, d)
     d.has_changed = update(m, d, d.now)
-    return STOPPED if replaces_law(d) or d.stopped > 0 else 1
+    return STOPPED if replaces_law(d) or d.stopped > 0 else COMPUTED
 
 
 @inlined

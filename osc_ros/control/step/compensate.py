@@ -19,13 +19,13 @@ from osc_ros.dynamics.algebra.vectors import assign
 
 
 @stage
-def follow(law, Lambda_inv, count):
+def follow(law, Lambda_inv):
     """Advance the reference motion for the friction compensation; return a status code."""
     entry, m, d = law.stage, law.m, law.d
     dt = d.time - d.reference_time
     integrate(m, d, dt, law.posture)
     # forces that change the tasks' velocities to those of their targets, and the response to them
-    put_forces(m, d, count)
+    put_forces(m, d)
     status = stage_at(entry, (law, RESPONSE, d.zeros, d.rate_forces, d.reference_change))
     put_motion(m, d, dt, Lambda_inv)
     note_tick(d)

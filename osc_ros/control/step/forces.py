@@ -20,11 +20,10 @@ def links_of(law):
 
 @stage
 def put_forces_of_tasks(m, d, links):
-    """Write the forces of the tasks on the links; return the number of solves."""
+    """Write the forces of the tasks on the links."""
     # This runs after `outward` and `jacobian`, which write the `Links` of this state.
     if m.has_force:
         put_wrenches(m, d, links.poses)
-    count = put_task_forces(m, d, links)
+    put_task_forces(m, d, links)
     if m.is_guided:
         guide(m, d, links)
-    return count

@@ -92,14 +92,14 @@ def near_bounds(m, d, clearance, gravity):
 
 
 @stage
-def limit(m, d, solves, count):
+def limit(m, d, count):
     """Bring `tau_limited` within all limits except the rates; call it after `near_bounds`."""
-    # `solves`: number of solves for the forces of the tasks; `count`: result of `near_bounds`. The
-    # limits hold for the sum with the compensation of model errors.
+    # `count`: result of `near_bounds`. The limits hold for the sum with the compensation of model
+    # errors.
     d.was_at_bound = True
     for i in range(d.n):
         d.tau_limited[i] += d.tau_disturbance[i]
-    d.limits_work = torques_within(m, d, solves, count)
+    d.limits_work = torques_within(m, d, count)
     for i in range(d.n):
         d.tau_limited[i] -= d.tau_disturbance[i]
     for i in range(d.n):
@@ -282,7 +282,7 @@ class Limiter:
 
 
 @stage
-def limit_torque(law, count):
+def limit_torque(law):
     """Write `tau_limited` for the torques of tasks, posture and springs; return a status."""
     m, d = law.m, law.d
     status = stage_at(law.stage, (law, RESPONSE, d.tau_springs, d.link_F, d.qdd_law))
@@ -293,7 +293,7 @@ def limit_torque(law, count):
         status |= stage_at(law.stage, (law, INVERSE_MASS, d.unit,
                                        view(d.M_inv, 0, (d.n * d.n,)), d.qd))
     if near >= 0:
-        limit(m, d, count, near)
+        limit(m, d, near)
         if put_near_loss(d, near):
             note_loss(m, d)
     return status

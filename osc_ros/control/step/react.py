@@ -11,15 +11,15 @@ from osc_ros.compile.compiled import inlined, view
 from osc_ros.control.data import PLANS, WAITS
 from osc_ros.control.limits.near_rows import is_too_near
 from osc_ros.control.safety.causes import replaces_law, report_fault
-from osc_ros.control.safety.safety import answer, ends, fail, REJECTED, STOPPED
+from osc_ros.control.safety.safety import answer, COMPUTED, ends, fail, REJECTED, STOPPED
 from osc_ros.control.safety.sample import CLOCK_STEPS
 from osc_ros.dynamics.algebra.vectors import assign
 
 
 @inlined
-def note_result(law, m, d, count):
+def note_result(law, m, d, code):
     """Report a fault if the law has no torques, or if a pair of bodies is too near."""
-    if count < 0:
+    if code != COMPUTED:
         d.has_changed = fail(m, d, d.now) or d.has_changed
     elif is_too_near(law.clearance):
         report_fault(d, m.too_near_watchdog, d.now)
@@ -35,22 +35,22 @@ def use_model(law, d):
 
 
 @inlined
-def react(law, m, d, count, before, now):
-    """Write the torque to send, and what Python must do, after the result `count` of the law."""
+def react(law, m, d, code, before, now):
+    """Write the torque to send, and what Python must do, after the result `code` of the law."""
     # `before` is the time of the state before, `now` that of this answer [s].
     is_replaced = replaces_law(d)
     d.asks = WAITS if ends(d) else 0
-    if count == REJECTED and not is_replaced:
+    if code == REJECTED and not is_replaced:
         for i in range(d.n):
             d.tau[i] = np.nan
         return
     use_model(law, d)
-    answer(m, d, now, view(law.d.tau, 0, (d.n if count > 0 else 0,)))
+    answer(m, d, now, view(law.d.tau, 0, (d.n if code == COMPUTED else 0,)))
     has_ended = law.replaces and law.run.blend_weight == 0.0
-    resumes = count == STOPPED and not is_replaced
-    plans = has_ended or count > 0 and law.d.plans
+    resumes = code == STOPPED and not is_replaced
+    plans = has_ended or code == COMPUTED and law.d.plans
     went_back = d.time < before + CLOCK_STEPS[0]
-    waits = resumes or went_back or count < 0 and count != REJECTED or ends(d)
+    waits = resumes or went_back or code < REJECTED or ends(d)
     d.asks = WAITS if waits else PLANS if plans else 0
 
 

@@ -43,10 +43,9 @@ def integrate(m, d, dt, posture):
 
 
 @inlined
-def put_forces(m, d, count):
+def put_forces(m, d):
     """Write the forces that set the tasks' velocities to those of their targets."""
     # They change the velocities of the tasks' coordinates as if velocities were accelerations.
-    # `count` is the number of the solves, see `Priorities`.
     velocity, r, parts = d.reference_qd, d.wanted_rates, d.link_rates
     for i in range(d.k):
         link = 6 * m.level_link[i]
@@ -56,7 +55,7 @@ def put_forces(m, d, count):
             for j in range(d.n):
                 parts[a] += d.J[link + a, j] * velocity[j]
         subtract_velocity(d, i, parts, r)
-    forces_for(m, d, count, r, parts, d.rate_forces)
+    forces_for(m, d, r, parts, d.rate_forces)
 
 
 @inlined

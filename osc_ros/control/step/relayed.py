@@ -20,7 +20,7 @@ from osc_ros.control.data import D, LAW_M, M
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.contact import CONTACT, NOT_TOUCHED
 from osc_ros.control.safety.causes import replaces_law
-from osc_ros.control.safety.safety import accept, REJECTED, STOPPED, update
+from osc_ros.control.safety.safety import accept, COMPUTED, REJECTED, STOPPED, update
 from osc_ros.control.step.law_record import CONTROLLER, LAW
 from osc_ros.control.step.step import watch
 from osc_ros.dynamics.trees.tree_layout import pendulum
@@ -58,7 +58,7 @@ def check_state(controller):
     watch_commands(controller, d.now, 0.0, view(d.tau, 0, (0,)))
     if not is_accepted:
         return REJECTED
-    return STOPPED if replaces_law(d) else 1
+    return STOPPED if replaces_law(d) else COMPUTED
 
 
 @kernel

@@ -19,10 +19,10 @@ from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.control.data import WAITS
 from osc_ros.control.model_error.contact import NOT_TOUCHED
 from osc_ros.control.safety.causes import replaces_law
-from osc_ros.control.safety.safety import answer, ends, update
+from osc_ros.control.safety.safety import answer, COMPUTED, ends, update
 from osc_ros.control.setpoint.motion import look
 from osc_ros.control.step.blend import blend, own_torque, take_state
-from osc_ros.control.step.check import check, estimate, is_repeated
+from osc_ros.control.step.check import check, estimate, is_repeated, observes_first
 from osc_ros.control.step.compensate import compensate_errors, compensate_friction, follow
 from osc_ros.control.step.evaluate import approach, evaluate
 from osc_ros.control.step.forces import links_of, put_forces_of_tasks
@@ -37,23 +37,23 @@ from osc_ros.dynamics.contract.method import DONE
 @kernel
 def step(controller):
     """Write the torques for the sample of D to `tau` of D: within all limits, or NaN."""
-    # Return the number of solves of the law, whose torques, `tau` of LAW_D, are sent. STOPPED:
-    # those of a reaction are sent. REJECTED: the sample is not plausible and not stored; torques
+    # Return COMPUTED: the torques of the law, `tau` of LAW_D, are sent. STOPPED: those of a
+    # reaction are sent. REJECTED: the sample is not plausible and not stored; torques
     # only if a reaction is in force. Other negative numbers (REFUSED, INFINITE): the law has no
     # torques, a fault; those of a reaction are sent.
     law, m, d = controller.law, controller.m, controller.d
     before, now = d.time, d.now
-    count = check(controller, law, m, d)
-    if count > 0 and is_repeated(law.run, d):
+    code = check(controller, law, m, d)
+    if code == COMPUTED and is_repeated(law.run, d):
         assign(law.d.tau, law.run.tick_tau[0])
         now = d.sent_at  # no time has passed for the arm, whatever the clock says
-    elif count > 0:
+    elif code == COMPUTED:
         take_state(law.d, d.time, d.q, d.qd)
-        count = torque_at(law.law_torque, (law,))
-        note_result(law, m, d, count)
-    react(law, m, d, count, before, now)
+        code = torque_at(law.law_torque, (law,))
+        note_result(law, m, d, code)
+    react(law, m, d, code, before, now)
     report(law.d, d)
-    return count
+    return code
 
 
 @inlined
@@ -65,41 +65,41 @@ def add_up(d):
 
 @kernel
 def law_torque(law):
-    """Write the torques for the state in LAW_D; return the number of solves, or a code."""
-    # REFUSED or INFINITE: no torques. They are within the limits of the law, but for friction and
+    """Write the torques for the state in LAW_D; return COMPUTED, REFUSED or INFINITE."""
+    # They are within the limits of the law, but for friction and
     # what the driver adds, which the supervisor bounds in `react`.
-    d, is_slow, count = law.d, evaluate(law), 1
+    d, is_slow, code = law.d, evaluate(law), COMPUTED
     if law.replaces:
-        count = torque_at(law.other.setup_torque, (law.other,))
-    if count >= 0:
-        count = torque_at(law.setup_torque, (law,))
+        code = torque_at(law.other.setup_torque, (law.other,))
+    if code == COMPUTED:
+        code = torque_at(law.setup_torque, (law,))
     d.plans = d.plans or is_slow or law.replaces and law.other.d.plans
-    if count < 0:
-        return count
+    if code != COMPUTED:
+        return code
     blend(law)
     if law.m.compensates:
         compensate_errors(law)
     add_up(d)
-    return count if limit_rates(law) else INFINITE
+    return COMPUTED if limit_rates(law) else INFINITE
 
 
 @kernel
 def setup_torque(law):
-    """Write the parts of the torque for one robot and settings; return the number of solves."""
-    # REFUSED: no torques. The caller writes targets and axes first. Rates are not limited.
+    """Write the parts of the torque for one robot and settings; return COMPUTED or REFUSED."""
+    # The caller writes targets and axes first. Rates are not limited.
     m, d, entry, links = law.m, law.d, law.stage, links_of(law)
     approach(m, d, law.posture, links.Lambda_inv)
     if stage_at(entry, (law, OUTWARD, d.q, d.qd, d.qdd_posture)) != DONE:
         return REFUSED
     status = stage_at(entry, (law, JACOBIAN, view(d.J, 0, (d.J.size,)), d.q, d.qd))
-    count = put_forces_of_tasks(m, d, links)
+    put_forces_of_tasks(m, d, links)
     status |= stage_at(entry, (law, INWARD, d.qdd_posture, d.link_F, d.tau_motion))
     if m.compensates_friction:
-        status |= follow(law, links.Lambda_inv, count)
-    status |= limit_torque(law, count)
+        status |= follow(law, links.Lambda_inv)
+    status |= limit_torque(law)
     compensate_friction(law)
     d.plans = look(m, d)
-    return count if status == DONE else REFUSED
+    return COMPUTED if status == DONE else REFUSED
 
 
 @kernel
@@ -128,9 +128,9 @@ def watch(controller, now, longest, command):
 def torque_for(law, time, q, qd, tau):
     """Write the torques tau (n,) of a law for a state, by `law_torque`; return its result."""
     take_state(law.d, time, q, qd)
-    count = torque_at(law.law_torque, (law,))
+    code = torque_at(law.law_torque, (law,))
     assign(tau, law.d.tau)
-    return count
+    return code
 
 
 @kernel
@@ -138,6 +138,6 @@ def sense(controller):
     """Estimate external torques after sending, unless `step` has; return a `touched` code."""
     if not controller.law.m.observes:
         return NOT_TOUCHED
-    if controller.contact.comes_first:
+    if observes_first(controller.law, controller.m):
         return controller.d.touch
     return estimate(controller, controller.law.d.tau_driver)

@@ -313,7 +313,7 @@ def _put_level(m, d, i):
 
 @part
 def put_task_forces(m, d, links):
-    """Write the forces of all tasks on their links, by priority; return the number of solves."""
+    """Write the forces of all tasks on their links, by priority."""
     # The caller must have set `level_wrench` and `level_fastest`.
     for i in range(d.k):
         link, source = m.level_link[i], m.turns_with[i]
@@ -325,4 +325,4 @@ def put_task_forces(m, d, links):
         for k in range(6):
             d.task_twist[i, k] = links.twists[6 * link + k]
         _put_level(m, d, i)
-    return priority.put_solution(m, d, links.J, links.Lambda_inv, links.a0)
+    priority.put_solution(m, d, links.J, links.Lambda_inv, links.a0)

@@ -81,6 +81,8 @@ LEVELS_D = (
     Slot('level_frame', ('k', 9), '', 'rotations of the frames to base axes'),
     # results
     Slot('link_F', ('6m',), 'N·m, N', 'forces of the tasks on the links, base axes'),
+    Slot('solves', (), '', 'number of the last solves: one for each different value of the '
+         'activations', int),
     Slot('level_F', ('6k',), 'N·m, N', 'forces of the levels, base axes'),
     Slot('level_ratios', ('k', 6), '', 'singular values, relative to the largest'),
     Slot('level_shares', ('k', 6), '', 'controlled share of each singular direction'),
@@ -667,11 +669,10 @@ def _put_forces_of_mask(m, d, links, weight, c):
 
 @part
 def put_solution(m, d, links_J, links_W, a0):
-    """Write the forces of the levels, and their sum for each link; return the number of solves."""
-    # There is one solve for each different value of the activations.
+    """Write the forces of the levels, and their sum for each link."""
     for k in range(6 * d.k):
         d.level_F[k] = 0.0
-    upper, count = 1.0, 0
+    upper, d.solves = 1.0, 0
     while upper > 0.0:
         lower = 0.0
         for i in range(d.k):
@@ -680,10 +681,11 @@ def put_solution(m, d, links_J, links_W, a0):
                 d.level_mask[i, a] = 1.0 if activation >= upper else 0.0
                 if activation < upper:
                     lower = max(lower, activation)
-        _put_forces_of_mask(m, d, (links_J, links_W, a0), upper - lower, count)
+        _put_forces_of_mask(m, d, (links_J, links_W, a0), upper - lower, d.solves)
         for k in range(6 * d.k):
             d.level_F[k] += (upper - lower) * d.level_parts[k]
-        upper, count = lower, count + 1
+        upper = lower
+        d.solves += 1
     for k in range(len(d.link_F)):
         d.link_F[k] = 0.0
     for i in range(d.k):
@@ -691,22 +693,21 @@ def put_solution(m, d, links_J, links_W, a0):
             put_link_force(d.level_map[i], d.level_F[6 * i:6 * i + 6], d.work_x)
         for a in range(6):
             d.link_F[6 * m.level_link[i] + a] += d.level_F[6 * i + a]
-    return count
 
 
 solve = kernel(plain(put_solution))
 
 
 @kernel
-def _put_conditioning(m, d, count):
-    """Write the singular values and directions of all levels, from the last of `count` solves."""
+def _put_conditioning(m, d):
+    """Write the singular values and directions of all levels, from the last solve."""
     A, X = d.work_A, d.work_X
     for i in range(d.k):
         V, axes, most = view(d.level_directions[i], 0, (36,)), 0.0, d.level_most[i]
         for a in range(6):
             axes += d.level_mask[i, a]
         if d.level_mobility[i] > 0.0 and most > 0.0:
-            largest = max(most, put_gram(d.level_frame[i], d.level_mask[i], d.level_J[count - 1],
+            largest = max(most, put_gram(d.level_frame[i], d.level_mask[i], d.level_J[d.solves - 1],
                                          i, m.singular_length, A, X))
             for a in range(6):
                 A[7 * a] += most * (1.0 - d.level_mask[i, a])
@@ -727,14 +728,14 @@ def velocity_wanted(d, i, x, y):
 
 
 @inlined
-def forces_for(m, d, count, r, parts, F):
+def forces_for(m, d, r, parts, F):
     """Write to F (6 m,) the forces on the m links that accelerate the k levels by r (6 k,)."""
-    # By the factors of the last `count` solves: valid for their state and activations. r is in
-    # base axes; `parts` (6 k,) is working memory.
+    # By the factors of the last solves: valid for their state and activations. r is in base axes;
+    # `parts` (6 k,) is working memory.
     at, W, inertias, size = m.level_link, d.level_W, d.level_Lambda, len(r)
     for k in range(len(F)):
         F[k] = 0.0
-    for c in range(count):
+    for c in range(d.solves):
         for j in range(size):
             parts[j] = r[j]
             for k in range(6 * (j // 6)):
@@ -773,18 +774,13 @@ class Priorities:
         self.shares: Array = self.d.level_shares
         self.shares[:] = self.d.level_ratios[:] = 1.0
         self.F: Array = self.d.link_F
-        self._solves = 0
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
         """Forces (6 m,) on m links, base axes [N·m, N], for J (6 m, n) and Λ⁻¹ (6 m, 6 m)."""
         # a0 (6 m,): accelerations of the links under τ⁰ alone [rad/s², m/s²].
         put_singularity(self.m, damping)
-        self.note(solve(self.m, self.d, J, Lambda_inv, a0))
+        solve(self.m, self.d, J, Lambda_inv, a0)
         return self.F
-
-    def note(self, solves: int) -> None:
-        """Record `solves`, the result of a call of `solve`."""
-        self._solves = solves
 
     @property
     def ratios(self) -> Array:
@@ -800,10 +796,9 @@ class Priorities:
 
     def _conditioning(self) -> tuple[Array, Array]:
         """Ratios and directions, from a copy of the record, which a control tick may be using."""
-        if self._solves == 0:
-            return self.d.level_ratios, self.d.level_directions
         d = self.d.copy()
-        _put_conditioning(self.m, d, self._solves)
+        if d.solves > 0:
+            _put_conditioning(self.m, d)
         return d.level_ratios, d.level_directions
 
     def weakest(self, level: int = 0) -> Array:
@@ -825,4 +820,4 @@ def _compile() -> None:
     m, d = PRIORITY_M.new(n=1, k=1, m=1), PRIORITY_D.new(n=1, k=1, m=1)
     m.singular_length, m.singular_low, m.singular_high = 1.0, 0.1, 0.2
     solve(m, d, np.zeros((6, 1)), np.zeros((6, 6)), np.zeros(6))
-    _put_conditioning(m, d, 1)
+    _put_conditioning(m, d)

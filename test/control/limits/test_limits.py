@@ -178,7 +178,8 @@ def problem(rng, n=7):
 
 @njit(error_model='numpy')
 def put_within(m, d):
-    limit(m, d, 1, 0)
+    d.solves = 1
+    limit(m, d, 0)
 
 
 def within(given, tau):

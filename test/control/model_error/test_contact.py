@@ -115,7 +115,7 @@ class TestThresholds:
         assert 1.0 < learned.force < 10.0
         # with these thresholds the same motion is no contact, and a push of 10 N is one
         contact = Contact(learned.torque, learned.force, learned.moment)
-        found.engine.guard.settings = replace(found.engine.guard.settings, contact=contact)
+        found.engine.use_supervision(replace(found.engine.guard.settings, contact=contact))
         found.go(0.1, 0.2, 0.1).run(1.0)
         assert found.reacted == math.inf
         found.load = [0.0, 20.0, 0.0]
@@ -153,7 +153,7 @@ class TestThresholds:
         sense, law = ContactSense(['a'] * 7), Arm().robot
         found = Driven(wall=False).law.setup.unmodelled.observer.record
         found.torque[:] = 1e3
-        sense.use(Contact.of(law, Disturbance(), True), np.zeros(7))
+        sense.use(Contact.of(law, Disturbance(), True))
         assert touched(sense.record, found) == NOT_TOUCHED
 
 
