@@ -22,7 +22,7 @@ from osc_ros.control.data import OF_BLEND
 from osc_ros.control.model_error.friction import duration_of_change
 from osc_ros.control.setpoint.posture import PostureSetPoint
 from osc_ros.control.step.limit import count_fading
-from osc_ros.dynamics.algebra.vectors import CHANGE_RATE
+from osc_ros.dynamics.algebra.spatial import CHANGE_RATE
 
 Array = NDArray[np.float64]
 

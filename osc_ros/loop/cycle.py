@@ -35,7 +35,7 @@ from osc_ros.control.safety.supervisor import Model, Supervisor
 from osc_ros.control.step.entries import example
 from osc_ros.control.step.law_record import step_at, watch_at
 from osc_ros.control.step.step import sense, step, watch
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.loop.journal import Journal, journaled
 from osc_ros.loop.rest_check import StartupStatistics
 from osc_ros.loop.statistics import Counts

@@ -19,7 +19,7 @@ from osc_ros.control.safety.velocity_check import (
     put_position,
     WINDOW,
 )
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

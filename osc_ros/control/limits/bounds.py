@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, kernel
-from osc_ros.dynamics.algebra.vectors import smoothed
+from osc_ros.dynamics.algebra.spatial import smoothed
 
 EAGERNESS = 10.0  # largest factor on the rate, for a joint far below its allowed speed
 HASTE = 4.0  # factor on the rate for a joint above its allowed speed

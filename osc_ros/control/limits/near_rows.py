@@ -46,12 +46,12 @@ from osc_ros.dynamics.algebra.spatial import (
     matrix_at,
     put,
     rotate,
+    smoothed,
     sub,
     unrotate,
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.algebra.vectors import smoothed
 
 # Softness of the bounds, see `nearest`: of two links, of a link and an obstacle, of a link and the
 # fence. If they contradict each other, the softer ones are violated first.

@@ -33,7 +33,7 @@ from osc_ros.compile.compiled import inlined, part, view
 from osc_ros.control.data import MOST_NEAR
 from osc_ros.control.limits.bounds import push_share
 from osc_ros.control.limits.complementarity import nearest_within, put_inverse
-from osc_ros.dynamics.algebra.vectors import smoothed
+from osc_ros.dynamics.algebra.spatial import smoothed
 
 Array = NDArray[np.float64]
 

@@ -50,7 +50,7 @@ from osc_ros.control.model_error.observer import (
     share,
 )
 from osc_ros.control.tasks.task import Stiffness, Task
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.dynamics.trees.momentum import Momentum
 from osc_ros.model.robot import Robot
 from osc_ros.setting import Group, setting

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel
-from osc_ros.dynamics.algebra.vectors import CHANGE_RATE
+from osc_ros.dynamics.algebra.spatial import CHANGE_RATE
 from osc_ros.dynamics.methods import default_method
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot

@@ -42,9 +42,8 @@ from osc_ros.compile.record_type import FLOATS, INTEGERS, Slot, Table
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.dynamics.algebra.arrays import kernel_array
-from osc_ros.dynamics.algebra.spatial import all_finite
+from osc_ros.dynamics.algebra.spatial import all_finite, assign
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
-from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.dynamics.algebra.wrench_fit import put_wrench
 from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.trees.momentum import put_link_jacobian, put_momentum, WORK_WIDTH

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel, lock, plain
 from osc_ros.compile.record_type import Slot, Table
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]

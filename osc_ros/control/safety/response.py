@@ -25,8 +25,7 @@ from osc_ros.control.safety.causes import abandon, DISOBEYS, REPORT, SPEEDS_UP
 from osc_ros.control.safety.sample import OVERSPEED_ONCE
 from osc_ros.control.safety.stopping import put_acting, put_inertia
 from osc_ros.control.safety.supervision import REACTIONS
-from osc_ros.dynamics.algebra.spatial import all_finite
-from osc_ros.dynamics.algebra.vectors import any_beyond, assign
+from osc_ros.dynamics.algebra.spatial import all_finite, any_beyond, assign
 
 BRISK = 0.5  # share of the speed limit; the response is examined if a joint is faster
 # A joint moves against its torques if the last MIRRORED acting torques are the opposite of the

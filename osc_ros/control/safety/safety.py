@@ -61,8 +61,8 @@ from osc_ros.control.safety.velocity_check import (
     put_velocity_errors,
     smooth_positions,
 )
-from osc_ros.dynamics.algebra.spatial import all_finite
-from osc_ros.dynamics.algebra.vectors import (
+from osc_ros.dynamics.algebra.spatial import (
+    all_finite,
     any_beyond,
     assign,
     move_towards,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined
 from osc_ros.control.data import CHANGES
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]

@@ -30,7 +30,7 @@ from osc_ros.control.limits.complementarity import nearest_within, put_inverse
 from osc_ros.control.model_error.command_model import put_command
 from osc_ros.control.safety.sample import short_step
 from osc_ros.control.safety.supervision import REACTIONS
-from osc_ros.dynamics.algebra.vectors import any_beyond, assign
+from osc_ros.dynamics.algebra.spatial import any_beyond, assign
 
 TRUST = 1.0  # longest prediction after the last state [s]
 STEP = 0.002  # integration step; longer if one call would need more than MOST_STEPS [s]

@@ -29,7 +29,7 @@ from osc_ros.control.safety.sample import (
     resolution,
     short_step,
 )
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 
 WINDOW, LEAST = 0.03, 5  # duration [s], and least number, of the positions of a fit
 LONGEST_GAP = 0.1  # longest time between two positions of one window [s]

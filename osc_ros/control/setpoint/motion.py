@@ -25,8 +25,10 @@ from osc_ros.control.tasks.feedback import axes_of, guided_by_link
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
+    assign,
     at_most,
     compose,
+    damped,
     dot,
     exponential,
     rotation_of,
@@ -37,7 +39,6 @@ from osc_ros.dynamics.algebra.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.algebra.vectors import assign, damped
 
 SETTLED = 1e-9  # deviation of the rate from its goal that is neglected
 SLOWEST_STOP = 0.1  # least rate from which a stop uses all of the acceleration limit

@@ -22,6 +22,7 @@ from osc_ros.dynamics.algebra.spatial import (
     compose,
     cross,
     exponential,
+    interval_of,
     rotate,
     rotation_of,
     rotation_vector,
@@ -30,7 +31,6 @@ from osc_ros.dynamics.algebra.spatial import (
     transpose,
     unrotate,
 )
-from osc_ros.dynamics.algebra.vectors import interval_of
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]

@@ -27,7 +27,7 @@ from osc_ros.control.setpoint.motion import (
     waits,
 )
 from osc_ros.control.setpoint.pieces import Pieces, put_state
-from osc_ros.dynamics.algebra.vectors import assign, smoothed
+from osc_ros.dynamics.algebra.spatial import assign, smoothed
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.setting import Group, setting

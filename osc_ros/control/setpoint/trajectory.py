@@ -25,7 +25,7 @@ from osc_ros.control.setpoint.pieces import (
     spline_rates,
 )
 from osc_ros.control.tasks.task import Target
-from osc_ros.dynamics.algebra.vectors import interval_of
+from osc_ros.dynamics.algebra.spatial import interval_of
 from osc_ros.errors import InputError
 from osc_ros.model.validation import why_not_rigid
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from osc_ros.compile.compiled import inlined, kernel, stage
 from osc_ros.control.step.limit import count_fading
-from osc_ros.dynamics.algebra.vectors import assign, LONGEST_TICK, smoothed
+from osc_ros.dynamics.algebra.spatial import assign, LONGEST_TICK, smoothed
 
 
 @kernel

@@ -13,7 +13,7 @@ from osc_ros.control.model_error.contact import NOT_TOUCHED, touched
 from osc_ros.control.model_error.observer import observe, put_noise
 from osc_ros.control.safety.causes import replaces_law, report_fault
 from osc_ros.control.safety.safety import accept, COMPUTED, REJECTED, STOPPED, update
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 
 
 @stage

@@ -15,7 +15,7 @@ from osc_ros.control.step.law_record import stage_at
 from osc_ros.control.step.reference import integrate, note_tick, put_forces, put_motion
 from osc_ros.control.step.stages import MOTION, RESPONSE
 from osc_ros.control.tasks.free import put_friction
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 
 
 @stage

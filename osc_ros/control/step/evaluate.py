@@ -17,7 +17,7 @@ from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, DELAY, PERIOD_CHANGE,
 from osc_ros.control.tasks.feedback import put_references
 from osc_ros.control.tasks.free import put_damping
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
-from osc_ros.dynamics.algebra.vectors import assign, move_towards, step_share
+from osc_ros.dynamics.algebra.spatial import assign, move_towards, step_share
 
 
 @stage

@@ -32,7 +32,7 @@ from osc_ros.control.limits.nearest import gentle_step, narrow, torques_within
 from osc_ros.control.setpoint.motion import note_loss
 from osc_ros.control.step.law_record import stage_at
 from osc_ros.control.step.stages import INVERSE_MASS, RESPONSE
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

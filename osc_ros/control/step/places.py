@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import address_of, Integers, integers_at
 from osc_ros.compile.compiled import inlined, kernel, view
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.errors import InputError
 
 NUMBER = 8  # size of a number [bytes]

@@ -13,7 +13,7 @@ from osc_ros.control.limits.near_rows import is_too_near
 from osc_ros.control.safety.causes import replaces_law, report_fault
 from osc_ros.control.safety.safety import answer, COMPUTED, ends, fail, REJECTED, STOPPED
 from osc_ros.control.safety.sample import CLOCK_STEPS
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 
 
 @inlined

@@ -30,7 +30,7 @@ from osc_ros.control.step.law_record import INFINITE, REFUSED, stage_at, torque_
 from osc_ros.control.step.limit import limit_rates, limit_torque
 from osc_ros.control.step.react import note_result, react, report, use_model
 from osc_ros.control.step.stages import INWARD, JACOBIAN, OUTWARD
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.dynamics.contract.method import DONE
 
 

@@ -30,14 +30,17 @@ from osc_ros.control.tasks.kind import Kind
 from osc_ros.control.tasks.look_at import LookAt, point_on_axis, put_look_at
 from osc_ros.dynamics.algebra.spatial import (
     compose,
+    damped,
+    move_towards,
     rotate,
     rotation_of,
     rotation_vector,
+    SETTLED,
+    step_share,
     transpose,
     unrotate,
     vector_at,
 )
-from osc_ros.dynamics.algebra.vectors import damped, move_towards, SETTLED, step_share
 from osc_ros.dynamics.priority import priority
 
 

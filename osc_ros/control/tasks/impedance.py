@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.compile.compiled import inlined
 from osc_ros.control.data import IMPEDANCE, RATIOS
 from osc_ros.control.tasks.bandwidth import largest_natural_frequency
-from osc_ros.dynamics.algebra.vectors import interval_of, LONGEST_TICK, SETTLED, smoothed
+from osc_ros.dynamics.algebra.spatial import interval_of, LONGEST_TICK, SETTLED, smoothed
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]

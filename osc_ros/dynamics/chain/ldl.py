@@ -68,18 +68,16 @@ from osc_ros.dynamics.chain.chain_bodies import (
     value_at,
 )
 from osc_ros.dynamics.chain.chain_method import ChainMethod
-from osc_ros.dynamics.chain.elimination import (
+from osc_ros.dynamics.chain.passes import (
     across_axis,
     axis_first,
     axis_first_pair,
     back_projection,
+    back_substitution,
     forward_substitution,
     ldl_factors,
-    schur_complement,
-)
-from osc_ros.dynamics.chain.passes import (
-    back_substitution,
     put_force_and_torques,
+    schur_complement,
     shapes_fit,
 )
 from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE

@@ -707,8 +707,9 @@ def _put_conditioning(m, d):
         for a in range(6):
             axes += d.level_mask[i, a]
         if d.level_mobility[i] > 0.0 and most > 0.0:
-            largest = max(most, put_gram(d.level_frame[i], d.level_mask[i], d.level_J[d.solves - 1],
-                                         i, m.singular_length, A, X))
+            J = d.level_J[d.solves - 1]
+            largest = max(most, put_gram(d.level_frame[i], d.level_mask[i], J, i,
+                                         m.singular_length, A, X))
             for a in range(6):
                 A[7 * a] += most * (1.0 - d.level_mask[i, a])
             put_ratios(A, V, largest, d.level_ratios[i])

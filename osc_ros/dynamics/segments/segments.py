@@ -69,7 +69,7 @@ from osc_ros.dynamics.chain.chain_bodies import (
     ROTOR,
     value_at,
 )
-from osc_ros.dynamics.chain.elimination import (
+from osc_ros.dynamics.chain.passes import (
     across_axis,
     axis_first,
     axis_first_pair,
@@ -78,10 +78,10 @@ from osc_ros.dynamics.chain.elimination import (
     forward_substitution,
     inner_handle,
     ldl_factors,
+    outward_sweep,
     rows_first,
     schur_complement,
 )
-from osc_ros.dynamics.chain.passes import outward_sweep
 from osc_ros.dynamics.segments.slots import (
     JOINT_TAU,
     SLOT_B,

@@ -19,7 +19,7 @@ from osc_ros.control.model_error.contact import NOT_TOUCHED
 from osc_ros.control.safety.answered import ANSWER, answered_at, Answers
 from osc_ros.control.safety.safety import REJECTED
 from osc_ros.control.step.law_record import CONTROLLER
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.loop.cycle import Kernels, put_answer, put_touch
 from osc_ros.loop.process.channel import has_request, NO_COUNTERS, put_record, width
 

@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 
 from osc_ros.compile.addresses import bytes_at, integers_at
 from osc_ros.compile.compiled import inlined, kernel, view
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.errors import InputError
 from osc_ros.loop.velocity import find_velocity, FOUND
 from osc_ros.recording.cdr import aligned, bits, counted, end_of_header, HEAD, LITTLE_ENDIAN, word

@@ -25,7 +25,7 @@ from osc_ros.control.safety.supervision import (
     NOT_FINITE,
 )
 from osc_ros.control.settings import Observation
-from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.loop import requests
 from osc_ros.sim import Plant
 from variants import first_quick

@@ -23,7 +23,7 @@ from osc_ros.control.model_error.friction import FEEDBACK, feedback_gain, Fricti
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.step.blend import advance
 from osc_ros.control.tasks.task import TargetLimits
-from osc_ros.dynamics.algebra.vectors import CHANGE_RATE
+from osc_ros.dynamics.algebra.spatial import CHANGE_RATE
 from osc_ros.errors import InputError
 from variants import first_quick
 

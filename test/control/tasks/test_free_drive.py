@@ -23,7 +23,7 @@ from osc_ros.control.safety.supervision import STALE_TARGET, Supervision, Watchd
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.task import Stiffness, Task
-from osc_ros.dynamics.algebra.vectors import CHANGE_RATE
+from osc_ros.dynamics.algebra.spatial import CHANGE_RATE
 from osc_ros.loop import requests
 from osc_ros.loop.engine import Engine
 from osc_ros.sim import Plant
