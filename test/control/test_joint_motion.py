@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from arm import Arm, PERIOD, READY
-from attacked import home, robot_of
+from attacked import Attacked, home, robot_of
 from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import InputError, JointDrive, Law, Settings, Simulation
@@ -192,6 +192,31 @@ def test_motion_pauses_while_the_arm_is_held_and_goes_on_when_it_is_released():
     run(duration + 4.0)
     assert not law.joints.waits
     np.testing.assert_allclose(arm.plant.q, GOAL, atol=5e-3)
+
+
+@pytest.mark.parametrize('times', [(0.3, 0.31), (30.0, 31.0), (1.0, 31.0), (30.0, 30.1, 60.0)])
+def test_points_at_uneven_times_are_reached_without_swinging_off_the_way(times):
+    points = 0.05 * np.arange(1, 1 + len(times))[:, None] * [1.0, -1.0]
+    motion = motion_through(np.zeros((3, 2)), times, points)
+    far = np.array([motion.at(time)[0] for time in np.linspace(0.0, times[-1], 2000)])
+    assert np.abs(far).max() < 0.05 * len(times) + 1e-9
+    assert (far * [1.0, -1.0]).min() > -1e-9
+    for time, point in zip(times, points):
+        np.testing.assert_allclose(motion.at(time)[0], point, atol=1e-12)
+
+
+@pytest.mark.parametrize('name', ('panda', 'ur5'))
+def test_arm_does_not_swing_back_between_points_at_uneven_times(name):
+    arm = Attacked(name, replace(Settings.of(robot_of(name)), joints=JointDrive()))
+    arm.run(0.1)
+    q = arm.plant.q.copy()
+    arm.law.follow_joints([6.0, 6.5], q + [[0.05], [0.1]] * np.ones(len(q)))
+    least = []
+    for _ in range(70):
+        arm.run(0.1)
+        least.append((arm.plant.q - q).min())
+    assert min(least) > -0.002
+    np.testing.assert_allclose(arm.plant.q, q + 0.1, atol=1e-3)
 
 
 def test_path_is_followed_between_its_points():

@@ -10,7 +10,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.setpoint.pieces import Pieces, planned, SHORTEST, spline_rates
+from osc_ros.control.setpoint.pieces import (
+    keep_shape,
+    Pieces,
+    planned,
+    SHORTEST,
+    spline_rates,
+)
 from osc_ros.control.setpoint.stamps import FARTHEST
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -60,12 +66,13 @@ def motion_through(start: Array, times: ArrayLike, points: Array, velocities: Ar
                    accelerations: Array | None = None) -> Pieces:
     """Return the C² motion from `start` (3, n) through points (m, n) to rest."""
     # `times` (m,) [s] increase from more than 0. Default velocities are those of splines through
-    # the points, default accelerations those of splines through points or velocities; the last
-    # ones of both must be 0.
+    # the points, lower where these swing, see `keep_shape`; default accelerations those of splines
+    # through points or velocities; the last ones of both must be 0.
     t = np.concatenate([[0.0], np.asarray(times, dtype=np.float64)])
     q = np.vstack([start[0], points])
     if velocities is None:
         v, a = spline_rates(t, q, ((1, start[1]), (1, np.zeros(q.shape[1]))))
+        keep_shape(t, np.diff(q, axis=0), v, a, 1)
     else:
         v = np.vstack([start[1], velocities])
         a = spline_rates(t, v, ('not-a-knot', 'not-a-knot'))[0] if len(t) > 2 else (

@@ -40,6 +40,10 @@ Array = NDArray[np.float64]
 PART, OVERLAP = 512, 28
 SHORTEST = 1e-7  # shorter pieces of a plan are left out [s]
 SAMPLES = 9  # samples of each piece at which a motion is checked
+# A spline swings at a point if its velocity there, times the longer of the two durations, is more
+# than SWING times the longer of the two ways. Then this velocity is lowered to at most CALM times
+# the lower mean velocity of both pieces.
+SWING, CALM = 4.0, 2.0
 
 
 class Pieces:
@@ -181,6 +185,26 @@ def spline_rates(times: Array, rows: Array, ends: Any) -> tuple[Array, Array]:
         for order, rates in enumerate(found, 1):
             rates[first:first + PART] = spline(times[own], order)[inner]
     return found
+
+
+def keep_shape(times: Array, ways: Array, v: Array, a: Array, size: int) -> None:
+    """Lower velocities and accelerations (m, d) of splines where they swing, see SWING."""
+    # `ways` (m - 1, d) lead from point to point; `size` coordinates, as those of a position,
+    # belong together. Points at which the motion turns back get no velocity.
+    m, d = v.shape
+    if m < 3:
+        return
+    shape, h = (m - 2, d // size, size), np.diff(times)[:, None]
+    speed, before, after = (np.linalg.norm(rows.reshape(shape), axis=2)
+                            for rows in (v[1:-1], ways[:-1], ways[1:]))
+    swings = speed * np.maximum(h[:-1], h[1:]) > SWING * np.maximum(before, after)
+    turns = (ways[:-1] * ways[1:]).reshape(shape).sum(axis=2) <= 0.0
+    most = np.where(turns, 0.0, CALM * np.minimum(before / h[:-1], after / h[1:]))
+    share = np.where(swings, np.minimum(most, speed) / np.where(swings, speed, 1.0), 1.0)
+    v[1:-1] *= np.repeat(share, size, axis=1)
+    swings = np.repeat(swings, size, axis=1)
+    for k in range(3):  # the accelerations of the points before and after, too
+        a[k:m - 2 + k][swings] = 0.0
 
 
 def neighbours(first: int, last: int, m: int) -> tuple[slice, slice]:

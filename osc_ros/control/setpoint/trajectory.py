@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation, RotationSpline
 
 from osc_ros.compile.compiled import kernel, released
 from osc_ros.control.setpoint.pieces import (
+    keep_shape,
     neighbours,
     OVERLAP,
     PART,
@@ -259,15 +260,18 @@ def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | 
                   ) -> tuple[Array, Array]:
     """Twists and accelerations (m, 6) of cubic splines through poses; for `ends` see `Path`."""
     m = len(times)
-    rates = np.zeros((m, 6)), np.zeros((m, 6))
+    rates, ways = (np.zeros((m, 6)), np.zeros((m, 6))), np.zeros((m - 1, 6))
+    ways[:, 3:] = np.diff(poses[:, :3, 3], axis=0)
     # boundary condition: the given velocity, or zero acceleration
     conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in ends]
     for of_all, linear in zip(rates, spline_rates(times, poses[:, :3, 3], conditions)):
         of_all[:, 3:] = linear
     for first in range(0, m, PART):  # in parts, because scipy holds the GIL during a solve
         own, inner = neighbours(first, min(first + PART, m), m)
-        R = poses[own, :3, :3]
-        turning = RotationSpline(times[own], Rotation.from_matrix(R))
+        R, rotations = poses[own, :3, :3], Rotation.from_matrix(poses[own, :3, :3])
+        turning = RotationSpline(times[own], rotations)
+        ways[first:first + PART, :3] = (rotations[1:] * rotations[:-1].inv()).as_rotvec()[
+            inner.start:inner.stop]
         for of_all, order in zip(rates, (1, 2)):
             of_all[first:first + PART, :3] = np.einsum(
                 'kij,kj->ki', R, turning(times[own], order))[inner]
@@ -275,6 +279,7 @@ def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | 
     for k, end in ((0, ends[0]), (m - 1, ends[1])):
         if end is not None:
             twists[k], accelerations[k, :3] = end, 0.0
+    keep_shape(times, ways, twists, accelerations, 3)
     return rates
 
 

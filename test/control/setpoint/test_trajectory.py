@@ -125,6 +125,17 @@ def test_path_without_rates_keeps_a_steady_turn_in_base_axes():
     assert np.abs(target.twist - [*omega, 4.0, 0.0, 0.0]).max() < 1e-4
 
 
+def test_path_through_poses_at_uneven_times_does_not_swing_off_the_way():
+    T = np.repeat(np.eye(4)[None], 3, axis=0)
+    T[:, 0, 3] = 0.0, 0.05, 0.1
+    T[:, :3, :3] = Rotation.from_rotvec([[0.0, 0.0, turn] for turn in (0.0, 0.1, 0.2)]).as_matrix()
+    path = Path([0.0, 30.0, 31.0], T)
+    seen = [path.at(time).pose for time in np.linspace(0.0, 31.0, 500)]
+    way = np.array([[pose[0, 3], 0.5 * np.arctan2(pose[1, 0], pose[0, 0])] for pose in seen])
+    assert way.min() > -1e-9 and way.max() < 0.1 + 1e-9
+    assert (np.diff(way, axis=0) > -1e-9).all()
+
+
 def test_path_keeps_its_own_copy():
     T, times = poses(3), np.arange(3.0)
     path = Path(times, T)
