@@ -130,6 +130,9 @@ class TopicBackend:
         self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
         self._set: dict[str, Any] = {}  # parameters before this client changed them
+        # Whether joint_states brings whole states of one publisher. Otherwise the states are those
+        # that the controller says it has answered, up to 5 ms later: it knows its publishers.
+        self._is_direct = False
         self.joint_names: tuple[str, ...] = ()
         self._names: list[str] = []  # names in the joint states
         self._order: list[int] = []
@@ -172,9 +175,9 @@ class TopicBackend:
                 (WrenchStamped, f'{name}/external_wrench', 'external', 10),
                 (PoseStamped, f'{name}/goal_reached', 'reached', LATCHED_QOS)):
             node.create_subscription(kind, topic, self._keeper(kept), qos)
-        node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command, 10)
-        node.create_subscription(JointState, f'{namespace}/joint_states', self._on_joints,
-                                 qos_profile_sensor_data)
+        node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command, 100)
+        self._states = node.create_subscription(
+            JointState, f'{namespace}/joint_states', self._on_joints, qos_profile_sensor_data)
         node.create_subscription(String, f'{namespace}/robot_description',
                                  self._keeper('description'), LATCHED_QOS)
         node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
@@ -241,7 +244,11 @@ class TopicBackend:
     def _on_command(self, message: JointState) -> None:
         with self._news:
             self._newest.command, self._newest.command_at = message, monotonic()
+            if not self.joint_names:
+                self.joint_names = tuple(message.name)
             self._news.notify_all()
+        if message.position and not self._is_direct:
+            self._use(message)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         with self._news:
@@ -258,13 +265,13 @@ class TopicBackend:
             self._news.notify_all()
 
     def _on_joints(self, message: JointState) -> None:
-        command = self._newest.command
-        if command is None:
-            return
-        if not self.joint_names:
-            self.joint_names = tuple(command.name)
-        if not set(self.joint_names) <= set(message.name):
-            return  # the joint states are from another arm
+        self._is_direct = ({*self.joint_names} <= {*message.name} and bool(self.joint_names)
+                           and self._node.count_publishers(self._states.topic_name) == 1)
+        if self._is_direct:
+            self._use(message)
+
+    def _use(self, message: JointState) -> None:
+        """Take a joint state as the newest one."""
         with self._news:
             self._newest.joints, self._newest.state_at = message, monotonic()
             if list(message.name) != self._names:
@@ -564,8 +571,9 @@ class TopicBackend:
         if self._newest.reached is None or self._newest.reached is self._motion.reached_before:
             return False
         time = messages.seconds(self._newest.reached.header.stamp)
-        if messages.seconds(self._newest.pose.header.stamp) < time - SAME:
-            return False  # the newest pose is older than the arrival
+        if any(messages.seconds(one.header.stamp) < time - SAME
+               for one in (self._newest.pose, self._newest.joints)):
+            return False  # the newest state is older than the arrival
         later = time - self._motion.since
         if later < -SAME:
             return False

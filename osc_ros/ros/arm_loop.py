@@ -20,7 +20,7 @@ from sensor_msgs.msg import JointState
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
 from osc_ros.control.safety.supervision import Supervision
-from osc_ros.loop.cycle import Answering, Stamp
+from osc_ros.loop.cycle import Answering
 from osc_ros.loop.process.arm_cycles import compile_cycles
 from osc_ros.loop.process.channel import Record
 from osc_ros.loop.process.link import LoopProcess
@@ -56,7 +56,7 @@ class ArmLoop(LoopProcess):
         # 'lost' (text), if the arm fails; 'ended' (text), if the process has ended on its own.
         # OscError if the arm cannot be opened, or does not fit the robot.
         super().__init__(start)
-        self.listener: Callable[[Stamp | None, float, Array], None] | None = None
+        self.listener: Callable[..., None] | None = None  # see `Loop.listener`
         self._owner, self._handlers, self._law = owner, handlers, law
         self._read, self._spacing, self._next_state = 0, 1.0 / rate, -np.inf
         self._tolerance = 0.5 * self.description.period
@@ -128,13 +128,13 @@ class ArmLoop(LoopProcess):
         for record in records:
             stamp = messages.time_of(record.stamp)
             time = messages.seconds(stamp)
-            if self.listener is not None and record.sent:
-                self.listener(record.stamp, time, record.command)
             late = time - self._next_state + self._tolerance
             if late >= 0.0 or late < -2.0 * self._spacing:
                 self._next_state = self._spacing + (
                     self._next_state if 0.0 <= late < self._spacing else time)
                 self._publish_state(record, stamp)
+            if self.listener is not None and record.sent:
+                self.listener(record.command, record.stamp, time, record.q, record.qd)
 
     def _publish_state(self, record: Record, stamp: Time) -> None:
         message = messages.joint_state(self.joints, 0.0, record.q, record.qd, record.tau)

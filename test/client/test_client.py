@@ -350,9 +350,9 @@ def test_matrix_whose_columns_are_contiguous_is_accepted(in_process, command):
 
 def test_goal_that_is_not_reached_in_time_says_how_far_it_is_and_why(arm):
     with pytest.raises(ArmTimeoutError, match=naming('1 s', ' mm', 'remedy: ')) as error:
-        arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), duration=3.0, timeout=1.0)
+        arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), duration=300.0, timeout=1.0)
     said, *_ = re.findall(r'([0-9.]+) mm', str(error.value))
-    assert float(said) > 150.0  # from the goal, and not from the set-point
+    assert float(said) > 290.0  # from the goal, and not from the set-point
     reasons = {reason.name: reason for reason in error.value.reasons}
     assert str(reasons['moves']) in str(error.value) and reasons.keys() <= TITLES.keys()
     arm.hold()
@@ -882,6 +882,43 @@ def test_goal_that_waits_for_the_end_of_a_change_is_told_with_its_distance():
         with pytest.raises(ArmTimeoutError, match=naming('200.0 mm')) as error:
             arm.move_to(goal, duration=5.0, timeout=0.05)
         assert 'replaced' not in {reason.name for reason in error.value.reasons}
+
+
+def test_states_over_ros_are_those_of_the_arm_beside_another_publisher(ros, over_ros, tmp_path):
+    """Each joint state comes again from another node, with zeros, and a stamp 5 s ahead."""
+    from rclpy.context import Context
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.qos import qos_profile_sensor_data
+    from sensor_msgs.msg import JointState
+
+    from ros_arm import Spun
+    ros.init(context=(context := Context()))
+    node, sent = ros.create_node('joint_state_publisher', context=context), []
+    states = node.create_publisher(JointState, 'joint_states', 10)
+
+    def again(message):
+        if any(message.position):
+            message.header.stamp.sec += 5
+            states.publish(JointState(header=message.header, name=message.name,
+                                      position=[0.0] * 7, velocity=[0.0] * 7))
+            sent.append(message)
+
+    node.create_subscription(JointState, 'joint_states', again, qos_profile_sensor_data)
+    other = Spun(SingleThreadedExecutor(context=context), node)
+    try:
+        while len(sent) < 10 or states.get_subscription_count() < 3:  # controller, client, it
+            over_ros.sleep(0.1)
+        over_ros.move_to(home_pose())
+        before = over_ros.state().time
+        with over_ros.record(tmp_path / 'found.npz'):
+            over_ros.move_to(over_ros.pose(shift=(0.0, 0.0, 0.02)))
+    finally:
+        other.close()
+        context.shutdown()
+    found = np.load(tmp_path / 'found.npz')
+    assert len(sent) > 20 and len(found['q']) > 20
+    assert np.abs(found['q'] - HOME).max() < 0.3
+    assert found['time'][0] >= before and (np.diff(found['time']) > 0.0).all()
 
 
 def test_controller_that_falls_silent_is_a_time_out_that_names_it(over_ros, monkeypatch):

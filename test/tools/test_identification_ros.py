@@ -3,6 +3,7 @@
 
 """osc_identify moves the arm of a running controller and finds its payload, over ROS."""
 
+from contextlib import contextmanager
 import json
 import re
 import subprocess
@@ -13,7 +14,12 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
+from osc_ros import Robot
+from osc_ros.client.robots import SHIPPED
+from osc_ros.model.files import shipped_urdf
+from osc_ros.ros.parameters.controller_parameters import with_tasks
 from osc_ros.ros.process.share import share_directory
+from osc_ros.tools.identify.identify_arm import parameters_of_motion
 
 pytestmark = pytest.mark.ros
 
@@ -35,9 +41,31 @@ def identify(folder, *arguments, program=('-m', 'osc_ros.tools.identify.identify
     return done.returncode, done.stdout + done.stderr
 
 
+@contextmanager
+def other_states():
+    """Publish joint states of an arm that stands elsewhere, which the controller ignores."""
+    program = ("import rclpy; from sensor_msgs.msg import JointState; rclpy.init(); "
+               "node = rclpy.create_node('other'); names = [f'panda_joint{i + 1}' for i in "
+               "range(7)]; states = node.create_publisher(JointState, 'joint_states', 10); "
+               "node.create_timer(0.01, lambda: states.publish(JointState(name=names, "
+               "position=[0.1] * 7, velocity=[0.0] * 7, effort=[1.0] * 7))); rclpy.spin(node)")
+    process = subprocess.Popen([sys.executable, '-c', program])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_controller_that_is_not_there_is_named(tmp_path):
     status, output = identify(tmp_path, '--controller', 'nobody', program=('-c', IMPATIENT))
     assert status == 2 and "no controller 'nobody' is running: give" in output
+
+
+def test_parameters_of_the_motion_are_parameters_of_the_controller():
+    known = {one.name for one in with_tasks(())}
+    robot = Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
+    assert set(parameters_of_motion(robot)) <= known
 
 
 @pytest.mark.slow
@@ -48,9 +76,12 @@ def test_payload_and_friction_of_a_running_arm_are_found(start, tmp_path, torque
           '-p', f'payload.center_of_mass:={CENTRE}', '-p', f'friction:={FRICTION}',
           '-p', f'damping:={[0.0] * 7}')
     controller = start('controller', *arguments, '-p', 'state_timeout:=20.0',
-                       '-p', 'watchdog.deadline.reaction:=report')
-    status, output = identify(tmp_path / 'found', '--yes', '--torques', torques,
-                              '--json', str(tmp_path / 'found.json'))
+                       '-p', 'watchdog.deadline.reaction:=report',
+                       '-p', 'joint_states_from:=["/osc_simulator"]',
+                       '-p', 'startup_check:=warn')
+    with other_states():
+        status, output = identify(tmp_path / 'found', '--yes', '--torques', torques,
+                                  '--json', str(tmp_path / 'found.json'))
     assert status == 0, output + controller.log.read_text()
     found = json.loads((tmp_path / 'found.json').read_text())
     given = found['parameters']

@@ -270,13 +270,15 @@ def test_user_who_records_commands_gets_them_with_names_and_the_stamp_of_the_sta
     spin(lambda: rig.ask() is not None and len(seen) > 10, why='for stamped commands')
     for message in seen:
         assert list(message.name) == list(reversed(JOINTS))
-        assert len(message.position) == len(message.velocity) == 0
+        np.testing.assert_array_equal(message.position, READY[::-1])
+        np.testing.assert_array_equal(message.velocity, np.zeros(len(JOINTS)))
         answer = rig.hardware.answer(messages.label_of(message.header.stamp))
         np.testing.assert_array_equal(message.effort, answer)
     last = messages.seconds(seen[-1].header.stamp)
     rig.controller.set_parameters(given(state_timeout=0.05))
     spin(lambda: seen[-1].header.frame_id == 'hold', why='for a command that answers no state')
     assert messages.seconds(seen[-1].header.stamp) > last
+    assert not seen[-1].position and not seen[-1].velocity
 
 
 # parameters

@@ -131,10 +131,10 @@ class Diagnosis:
         self._loop.listener = (self._publish_command if self._commands.get_subscription_count()
                                else None)
 
-    def _publish_command(self, stamp: Stamp | None, time: float, tau: Array) -> None:
-        """Publish a command (n,) with the stamp of its joint state; without one, at `time` [s]."""
+    def _publish_command(self, *command: Any) -> None:
+        """Publish a command and the joint state that it answers; see `Loop.listener`."""
         if self._publishers:
-            self._commands.publish(self._stamped.fill(tau, stamp, time))
+            self._commands.publish(self._stamped.fill(*command))
 
     def publish_status(self, timing: Timing | None = None) -> None:
         """Publish the diagnostics; `timing` is by default the present statistics of the loop."""

@@ -50,6 +50,7 @@ from osc_ros.ros.messages.serialized_states import Reading
 from osc_ros.ros.parameters.state_input import StateInput
 
 Array = NDArray[np.float64]
+Command = tuple[Array, Stamp | None, float, Array, Array]  # see `Loop.listener`
 R = TypeVar('R')
 
 # Periods at which the owner's thread handles events of the loop, and its commands if there is a
@@ -94,8 +95,9 @@ class Loop:
         self._lock, self._handlers = RLock(), handlers
         self._depth = 0  # number of `_parked` contexts that this thread is in
         self.joints = tuple(robot.joint_names[i] for i in output.order)  # order of a command
-        self._listener: Callable[[Stamp | None, float, Array], None] | None = None
-        self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
+        self._listener: Callable[..., None] | None = None
+        self._sent: deque[Command] = deque(maxlen=MOST_POSTED)
+        self._motion = np.zeros((2, robot.n))  # q, qd of the state that Python answers
         self._aged = 0  # number of states whose age may be measured
         self._came = 0.0  # time at which the newest message arrived; 0 before the first one
         self._inbox = Inbox(hidden_node(owner, 'loop'), (
@@ -169,14 +171,15 @@ class Loop:
         return self.engine.rest.is_enough
 
     @property
-    def listener(self) -> Callable[[Stamp | None, float, Array], None] | None:
+    def listener(self) -> Callable[..., None] | None:
         """Callback for each command, in the owner's thread within LISTEN_PERIOD, or None."""
-        # Arguments: stamp of the state that the command answers, or None; time [s] on the same
-        # clock; command (n,).
+        # Arguments: command (n,); stamp of the state that it answers, or None; time [s] on the
+        # same clock; q, qd (n,) of that state, which mean nothing without a stamp. All in the
+        # order of a command.
         return self._listener
 
     @listener.setter
-    def listener(self, listener: Callable[[Stamp | None, float, Array], None] | None) -> None:
+    def listener(self, listener: Callable[..., None] | None) -> None:
         if (listener is None) != (self._listener is None):
             period = POST_PERIOD if listener is None else LISTEN_PERIOD
             self._poster.timer_period_ns = round(1e9 * period)
@@ -451,11 +454,12 @@ class Loop:
             for time, since in zip(times, arrived):
                 self._add_age(time, perf_counter() - since)
         if self._listener is not None:
+            order = self._output.order
             for one in done:
                 if is_sent(one):
-                    self._sent.append((answered_stamp(one),
+                    self._sent.append((one.tau[order], answered_stamp(one),
                                        one.accepted + one.done - one.arrived,
-                                       one.tau[self._output.order]))
+                                       one.q[order], one.qd[order]))
 
     def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
         """Call a function under the lock; send a safe torque if it raises."""
@@ -479,6 +483,7 @@ class Loop:
         if state is None:
             return
         time, q, qd = state
+        self._motion[:] = q, qd
         efforts = states.efforts()
         acted = engine.acts
         if not acted:  # before the update: another thread checks whether there are enough states
@@ -500,8 +505,9 @@ class Loop:
                  commands.LAST_LABEL if self.engine.is_last else commands.HOLD_LABEL)
         self._output.publish(tau, label)
         if self._listener is not None:
-            self._sent.append((stamp, self.engine.time + self.engine.state_age,
-                               tau[self._output.order]))
+            order = self._output.order
+            self._sent.append((tau[order], stamp, self.engine.time + self.engine.state_age,
+                               *self._motion[:, order]))
 
 
 def _show_name() -> None:

@@ -24,30 +24,32 @@ HOLD_LABEL, LAST_LABEL = 'hold', 'last'
 
 
 class StampedCommand:
-    """Writer of serialized JointState messages with torques of n joints as efforts only."""
+    """Writer of serialized JointState messages: torques of n joints, and the answered state."""
 
     def __init__(self, names: Sequence[str]) -> None:
         # Both are serialized once: message objects at 1 kHz would take 10 % of a core, and hold
         # the GIL while the control loop needs it.
-        self._answer, self._hold = (self._prepared(names, label) for label in ('', HOLD_LABEL))
+        n, self._hold = len(names), bytearray(cdr.joint_state(
+            (0, 0), names, effort=np.zeros(len(names)), frame=HOLD_LABEL))
+        self._answer = bytearray(cdr.joint_state((0, 0), names, *np.zeros((3, n))))
+        self._efforts = np.frombuffer(self._hold, '<f8', n, len(self._hold) - 8 * n)
+        # three sequences, each after its length, which fills 8 bytes
+        step = 8 * (n + 1)
+        self._motion = [np.frombuffer(self._answer, '<f8', n, len(self._answer) - k * step + 8)
+                        for k in (3, 2, 1)]
 
-    def fill(self, tau: Array, answered: Stamp | None, time: float) -> bytes:
+    def fill(self, tau: Array, answered: Stamp | None, time: float, q: Array, qd: Array) -> bytes:
         """Return the message of tau (n,) [N·m, N]; its stamp is `answered`, or else `time` [s]."""
+        # q, qd (n,): the state with the stamp `answered`; a message without it has no state
         if answered is None:
             now = stamp(max(0.0, time))
-            (data, efforts), answered = self._hold, (now.sec, now.nanosec)
+            data, answered, self._efforts[:] = self._hold, (now.sec, now.nanosec), tau
         else:
-            data, efforts = self._answer
+            data = self._answer
+            for place, numbers in zip(self._motion, (q, qd, tau)):
+                place[:] = numbers
         struct.pack_into('<iI', data, cdr.HEAD, *answered)
-        efforts[:] = tau
         return bytes(data)
-
-    @staticmethod
-    def _prepared(names: Sequence[str], label: str) -> tuple[bytearray, Array]:
-        """Return a serialized message, and a view of its efforts (n,)."""
-        n = len(names)
-        data = bytearray(cdr.joint_state((0, 0), names, effort=np.zeros(n), frame=label))
-        return data, np.frombuffer(data, '<f8', n, len(data) - 8 * n)
 
 
 class Command:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict
 from time import perf_counter
 from typing import Any
 
@@ -42,6 +41,7 @@ from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.process.node_process import EventsExecutor
+from osc_ros.setting import parameters
 
 Array = NDArray[np.float64]
 
@@ -56,10 +56,11 @@ NAMES = tuple(entry.name for entry in (*robot_parameters.ENTRIES, *robot_paramet
 
 def parameters_of_motion(robot: Robot) -> dict[str, Any]:
     """Return the parameters for the motion, without activations of additional tasks."""
+    errors = compensated_errors(robot)
     return {'task.activation': 0.0, 'posture.natural_frequency': FREQUENCY,
-            'posture.damping_ratio': DAMPING, 'blend_time': BLEND,
-            **{f'disturbance.{name}': value
-               for name, value in asdict(compensated_errors(robot)).items()}}
+            'posture.damping_ratio': DAMPING, 'blend_time': BLEND, 'disturbance.mode': 'observer',
+            **{entry.name: getattr(errors, name)
+               for name, (entry,) in parameters(type(errors)).items()}}
 
 
 class RunningArm:
@@ -82,8 +83,8 @@ class RunningArm:
 
     def _connect(self, torques: str) -> None:
         node, name = self._node, self._controller
-        self._received, self._state, self._tau = '', None, None
-        self._recent: deque[tuple[float, Array, Array]] = deque(maxlen=100)
+        self._received, self._state, self._has_torques = '', None, False
+        self._recent: deque[tuple[float, Array, Array]] = deque(maxlen=100)  # with efforts
         self._from_commands = torques == 'commands'
         self._get, self._set, self._lifecycle = (
             node.create_client(kind, f'{name}/{service}') for kind, service in (
@@ -91,10 +92,9 @@ class RunningArm:
                 (SetParametersAtomically, 'set_parameters_atomically'),
                 (GetState, 'get_state')))
         node.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
-        node.create_subscription(JointState, 'joint_states', self._on_state, 1000)
-        if self._from_commands:
-            node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command,
-                                     1000)
+        node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command, 1000)
+        if not self._from_commands:
+            node.create_subscription(JointState, 'joint_states', self._on_state, 1000)
         self._postures = node.create_publisher(JointState, f'{name}/target_posture', 10)
         if not self._get.wait_for_service(PATIENCE):
             raise InputError(f"no controller '{name}' is running: give the name of an "
@@ -107,14 +107,12 @@ class RunningArm:
         self._driver = Driver(robot_parameters.with_load(values, self.robot)[1],
                               values['driver_compensates'])
         self._names, self._rows = self.robot.joint_names, []
+        self._require_active(2.0 * PATIENCE)
         if not self._wait(lambda: self._state is not None, PATIENCE):
-            raise InputError(f"no joint states of {', '.join(self._names)} on joint_states")
-        self._require_active(PATIENCE)
-        self._wait(lambda: self._tau is not None, 1.0)
-        if self._tau is None:
-            raise InputError(
-                'the controller sends no commands' if self._from_commands else 'joint_states have '
-                'no finite efforts of all joints: give --torques commands in their place')
+            raise InputError(f"'{name}' answers no joint states of {', '.join(self._names)}")
+        if not self._wait(lambda: self._has_torques, 1.0):
+            raise InputError('joint_states have no finite efforts of all joints: give --torques '
+                             'commands in their place')
 
     def close(self) -> None:
         """Destroy the node and shut rclpy down."""
@@ -206,37 +204,29 @@ class RunningArm:
         return found if np.isfinite(found).all() else None
 
     def _on_state(self, message: JointState) -> None:
+        """Store the efforts of a joint state, which may be of any publisher."""
         if not hasattr(self, '_names'):
             return
-        q = self._ordered(message, message.position)
-        if q is None:
-            return
-        time = messages.seconds(message.header.stamp)
-        qd = self._ordered(message, message.velocity)
-        if qd is None:
-            qd = np.zeros_like(q)
-        self._state = time, q, qd
-        self._recent.append((time, q, qd))
-        if not self._from_commands:
-            effort = self._ordered(message, message.effort)
-            if effort is not None and effort.any():
-                self._tau = effort
-                self._add(time, q, effort)
+        q, effort = (self._ordered(message, one) for one in (message.position, message.effort))
+        if q is not None and effort is not None and effort.any():
+            self._recent.append((messages.seconds(message.header.stamp), q, effort))
 
     def _on_command(self, message: JointState) -> None:
-        if not hasattr(self, '_names') or self._state is None:
+        """Take the state that the controller has answered, with its command or its efforts."""
+        if not hasattr(self, '_names'):
             return
-        tau = self._ordered(message, message.effort)
-        if tau is not None:
-            self._tau, stamp = tau, messages.seconds(message.header.stamp)
-            for time, q, qd in reversed(self._recent):
-                if abs(time - stamp) < 1e-6:
-                    self._add(time, q, tau + self._driver.torque(q, qd))
-                    break
-
-    def _add(self, time: float, q: Array, tau: Array) -> None:
-        if not self._rows or time > self._rows[-1][0]:
-            self._rows.append((time, q, tau))
+        q, qd, tau = (self._ordered(message, one)
+                      for one in (message.position, message.velocity, message.effort))
+        if q is None or qd is None or tau is None:
+            return
+        time = messages.seconds(message.header.stamp)
+        self._state = time, q, qd
+        found = [tau + self._driver.torque(q, qd)] if self._from_commands else [
+            effort for at, there, effort in self._recent
+            if at == time and np.array_equal(there, q)]
+        if found and (not self._rows or time > self._rows[-1][0]):
+            self._rows.append((time, q, found[0]))
+        self._has_torques |= bool(found)
 
     def _wait(self, happened: Callable[[], bool], patience: float) -> bool:
         """Spin at least once, until `happened()`, at most `patience` s; return `happened()`."""

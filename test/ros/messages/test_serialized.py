@@ -360,12 +360,13 @@ def test_stamped_command_is_what_rclpy_reads(names):
     command = commands.StampedCommand(names)
     for answered, time in (((-1, 0), 5.0), ((2**31 - 1, 999999999), 5.0), (None, 12.25),
                            (None, -3.0), ((7, 8), 0.0)):
-        tau = rng.normal(size=len(names))
+        q, qd, tau = rng.normal(size=(3, len(names)))
         tau[0] = np.nan if answered is None else tau[0]
-        message = deserialize_message(command.fill(tau, answered, time), JointState)
+        message = deserialize_message(command.fill(tau, answered, time, q, qd), JointState)
         assert tuple(message.name) == names
         np.testing.assert_array_equal(message.effort, tau)
-        assert not message.position and not message.velocity
+        np.testing.assert_array_equal(message.position, [] if answered is None else q)
+        np.testing.assert_array_equal(message.velocity, [] if answered is None else qd)
         assert message.header.frame_id == ('' if answered else commands.HOLD_LABEL)
         wanted = answered or divmod(round(1e9 * max(0.0, time)), 10**9)
         assert (message.header.stamp.sec, message.header.stamp.nanosec) == wanted
