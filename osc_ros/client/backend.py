@@ -72,13 +72,14 @@ def warn(text: str, kind: type[Warning] = InputWarning) -> None:
 
 def timeout_error(text: str, backend: Backend) -> ArmTimeoutError:
     """Return the error of a goal that was not reached, with the reasons."""
+    left = backend.distance()  # before `reasons`, which may wait while the arm moves
     found = backend.reasons()
-    return ArmTimeoutError(missed_text(text, backend, found), found)
+    return ArmTimeoutError(missed_text(text, left, found), found)
 
 
-def missed_text(text: str, backend: Backend, reasons: Sequence[Reason]) -> str:
+def missed_text(text: str, left: str, reasons: Sequence[Reason]) -> str:
     """Return a text with the way that is left to the goal, and the reasons."""
-    return '; '.join([f'{text}: {backend.distance()}', *map(str, reasons)])
+    return '; '.join([f'{text}: {left}', *map(str, reasons)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -201,8 +201,8 @@ class Motions:
             if through_joints and names & BLOCKING and not names & HELD:
                 return True
             if not told and names - PASSING:
-                told.append(missed_text('the arm comes no nearer to its goal', self._backend,
-                                        reasons))
+                told.append(missed_text('the arm comes no nearer to its goal',
+                                        self._backend.distance(), reasons))
                 warn(told[0], ArmWarning)
             return False
 
