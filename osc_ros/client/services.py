@@ -22,7 +22,9 @@ from rclpy.parameter import Parameter
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from std_srvs.srv import SetBool, Trigger
 
+from osc_ros.client.backend import warn
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, require_type
+from osc_ros.loop.engine import WAITS_TEXT
 
 ANSWERED = 2.0  # longest time until a service or a command is answered [s]
 CHANGED = 10.0  # longest time until a service that changes settings answers [s]
@@ -143,12 +145,13 @@ class Services:
                 else value for name, value in zip(names, read)}
 
     def set_parameters(self, values: dict[str, Any]) -> None:
-        """Set parameters, either all or none of them."""
+        """Set parameters, either all or none of them; warn if the controller changes a value."""
         request = SetParametersAtomically.Request(parameters=[
             Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         result = self.call('set_parameters_atomically', request, CHANGED).result
         if not result.successful:
             raise InputError(result.reason)
+        warn(result.reason.removesuffix(WAITS_TEXT).removesuffix('; '))
 
     def recover(self) -> str:
         """Release latched watchdogs, or clear an error and activate; return a text on this."""

@@ -417,6 +417,12 @@ def status(engine: Engine) -> Status:
         tank=math.nan if commanded is None else commanded.tank, wait=law.wait)
 
 
+def commanded_values(engine: Engine) -> tuple[Array, Array | None]:
+    """Return the gravity (3,), and the impedance (3, 6) that a command has set, or None."""
+    found = engine.law.level().impedance
+    return engine.law.wanted_gravity, None if found is None else found.wanted.copy()
+
+
 def _require_active(engine: Engine) -> None:
     if engine.mode != ACTIVE:
         raise InputError('the controller is not active')

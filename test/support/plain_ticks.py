@@ -19,7 +19,7 @@ from osc_ros.client.robots import clearance_of
 from osc_ros.collision.obstacles import Obstacle
 from osc_ros.compile.compiled import recorded_uses
 from osc_ros.control.model_error.disturbance import Disturbance
-from osc_ros.control.safety.supervision import REACTIONS, Supervision, Watchdog
+from osc_ros.control.safety.supervision import Supervision, Watchdog
 from osc_ros.control.settings import Observation
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.loop.engine import Engine

@@ -23,6 +23,8 @@ from osc_ros.compile.compiled import on_demand
 from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import require_effort
+from osc_ros.control.tasks.impedance import Impedance
+from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.cycle import ACTIVE, ENDING, IDLE
@@ -73,6 +75,9 @@ from osc_ros.ros.parameters.state_input import FROM
 from osc_ros.ros.process.node_process import run_and_exit
 
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
+# Parameters of the impedance that ~/target_impedance changes, too.
+COMMANDED = ('rotation.stiffness', 'translation.stiffness', 'rotation.damping_ratio',
+             'translation.damping_ratio')
 DELAY_CHANGE = 0.05  # smaller changes of the delay are not passed to the loop [periods]
 
 
@@ -97,7 +102,8 @@ class Controller(ManagedNode):
         super().__init__('osc_controller', **arguments)
         self._table = self._entries()
         declare(self, self._table, self._ignored_names())
-        refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
+        refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply,
+                        self._commanded_values)
         self._started = time_ns()
         self._law: Law | None = None
         self._loop: Any = None  # a `Loop`, or an object with its interface
@@ -431,7 +437,8 @@ class Controller(ManagedNode):
     # live parameters
 
     def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> str:
-        if {name for name in found if found[name] != before[name]} == {SPEED}:  # needs no setup
+        changed = {name for name in found if found[name] != before[name]}
+        if changed == {SPEED}:  # needs no setup
             self._targets.obstacles.renew = partial(self._apply, found, found)
             self._loop.request(requests.set_speed_override, found[SPEED])
             return ''
@@ -441,21 +448,39 @@ class Controller(ManagedNode):
         found = with_load(found, self._session.load)
         with on_demand():  # otherwise a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
-            if not np.array_equal(robot.gravity, self._law.robot.gravity):
+            if 'gravity' in changed:
                 self._law.checked_gravity(robot.gravity, None, self._active or self._ending)
             settings = law_settings(found, robot, driver)
             settings = replace(settings, clearance=self._targets.obstacles.with_things(
                 settings.clearance, robot))
             if len(q):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
-            self._targets.require_usable(settings)
+            text = self._targets.reduced_stiffness(settings)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         self._records.apply(found)
+        spring, old = (one.tasks[0].gains for one in (settings, self._law.settings))
         waits = self._loop.use_setup(prepared, supervision(found, robot, prepared.settings.limits))
+        if 'gravity' in changed:
+            self._law.use_gravity(robot.gravity)
+            self._loop.request(requests.set_gravity, robot.gravity)
+        if (not changed.isdisjoint(COMMANDED) and isinstance(spring, Stiffness)
+                and isinstance(old, Stiffness) and all(np.array_equal(*pair) for pair in (
+                    (spring.stiffness, old.stiffness),
+                    (spring.damping_ratio, old.damping_ratio)))):  # else the setup begins so
+            self._loop.request(requests.set_impedance, Impedance(
+                spring.stiffness, spring.damping_ratio, np.zeros(6)), next(iter(self._law.levels)))
         # the node has these values only after this call, but it may renew the settings within it
         self._targets.obstacles.renew = partial(self._apply, given, given)
         self._apply_times(found, self._loop)
-        return WAITS_TEXT if waits else ''
+        return '; '.join(filter(None, (text, WAITS_TEXT if waits else '')))
+
+    def _commanded_values(self) -> dict[str, Any]:
+        """Return values by parameter that a message has set; they last until one is set."""
+        gravity, impedance = self._loop.read(requests.commanded_values)
+        found = {'gravity': gravity}
+        if impedance is not None:
+            found |= zip(COMMANDED, impedance[:2].reshape(4, 3))
+        return {name: tuple(value.tolist()) for name, value in found.items()}
 
     def _delay(self, timing: requests.Timing) -> float:
         """Return the median time from a state's stamp to its command, at least DELAY [periods]."""

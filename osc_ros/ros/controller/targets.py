@@ -437,30 +437,29 @@ class Targets:
             return
         try:
             impedance = messages.impedance(message)
-            self._require_usable(impedance.stiffness)
+            if not (impedance.stiffness <= self._stiffest).all():
+                self._reduced(Stiffness(np.maximum(impedance.stiffness, SOFTEST)))
+                self._stiffest = np.maximum(impedance.stiffness, self._stiffest)
             self._loop.request(requests.set_impedance, impedance, task)
         except InputError as error:
             self._node.get_logger().error(
                 f'target_impedance refused, the old one stays: {error}',
                 throttle_duration_sec=1.0)
 
-    def require_usable(self, settings: Settings) -> None:
-        """Raise InputError for other settings with a stiffness in a wrong unit."""
+    def reduced_stiffness(self, settings: Settings) -> str:
+        """Return a text if the new stiffness of settings is too high; see `_reduced`."""
         gains, before = settings.tasks[0].gains, self._law.settings.tasks[0].gains
-        if isinstance(gains, Stiffness) and not (isinstance(before, Stiffness) and np.array_equal(
-                gains.stiffness, before.stiffness)):
-            self._require_usable(gains.stiffness)
+        is_old = not isinstance(gains, Stiffness) or (
+            isinstance(before, Stiffness) and np.array_equal(gains.stiffness, before.stiffness))
+        return '' if is_old else self._reduced(gains)
 
-    def _require_usable(self, stiffness: Array) -> None:
-        """Raise InputError for a stiffness (6,) of the tip in a wrong unit."""
-        if not self._active or (stiffness <= self._stiffest).all():
-            return
-        if (inertia := self._loop.request(requests.inertia)) is not None:
-            frame = self._law.settings.tasks[0].frame
-            bounded_stiffness(
-                Stiffness(np.maximum(stiffness, SOFTEST)), np.linalg.inv(inertia),
-                self._frame_pose(frame)[:3, :3], self._loop.read(requests.period))
-            self._stiffest = np.maximum(stiffness, self._stiffest)
+    def _reduced(self, spring: Stiffness) -> str:
+        """Return a text if the law must reduce a spring; InputError if in another unit."""
+        if not self._active or (inertia := self._loop.request(requests.inertia)) is None:
+            return ''
+        frame = self._law.settings.tasks[0].frame
+        return bounded_stiffness(spring, np.linalg.inv(inertia), self._frame_pose(frame)[:3, :3],
+                                 self._loop.read(requests.period))[1]
 
     # posture, payload and gravity of the arm
 

@@ -206,27 +206,32 @@ def values(node: Node, table: Iterable[Entry],
 
 
 def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[[], bool],
-                    apply: Callable[[dict[str, Any], dict[str, Any]], str | None]) -> None:
+                    apply: Callable[[dict[str, Any], dict[str, Any]], str | None],
+                    in_force: Callable[[], Mapping[str, Any]] = dict) -> None:
     """Make a node accept a set of parameters only if all of them are valid."""
     # While `is_configured`, only live parameters can be changed, and `apply` gets all values by
     # name after and before a change. It applies the new ones and returns a remark for the answer,
-    # or raises InputError and changes nothing.
+    # or raises InputError and changes nothing. `in_force`: values that a command on a topic has
+    # changed, so that the parameter differs from the value before.
     entries = {entry.name: entry for entry in table}
-    _wrap_parameter_services(node, entries)
+    remarks: list[str] = []  # rclpy drops the reason of a result that is successful
+    _wrap_parameter_services(node, entries, remarks)
 
     def checked_set(parameters: list[Parameter]) -> SetParametersResult:
-        replaced, remark = {p.name: p.value for p in parameters if p.name in entries}, None
+        replaced = {p.name: p.value for p in parameters if p.name in entries}
         try:
             found = values(node, entries.values(), replaced)
             if replaced and is_configured():
-                before = {**found, **values(node, (entries[name] for name in replaced))}
+                before = {**found, **values(node, (entries[name] for name in replaced)),
+                          **{name: value for name, value in in_force().items()
+                             if name in replaced}}
                 fixed = [name for name in replaced
                          if not entries[name].live and found[name] != before[name]]
                 if fixed:
                     raise InputError(f"parameter '{fixed[0]}' can be set only while the node is "
                                      'unconfigured' + _settable(fixed[0], entries.values()))
                 if found != before:
-                    remark = apply(found, before)
+                    remarks.append(apply(found, before) or '')
         except OscError as error:
             node.get_logger().warning(f'parameters refused, nothing changed: {error}')
             return SetParametersResult(successful=False, reason=str(error))
@@ -234,7 +239,7 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
                    if PROTECTIONS.fullmatch(name) and found[name] != (old := _present(node, name))]
         if changed:
             node.get_logger().warning(f"what stops the arm was changed: {', '.join(changed)}")
-        return SetParametersResult(successful=True, reason=remark or '')
+        return SetParametersResult(successful=True)
 
     node.add_on_set_parameters_callback(checked_set)
 
@@ -255,8 +260,10 @@ def _settable(name: str, table: Iterable[Entry]) -> str:
         f", such as {', '.join(near)}" if near else '') + ' (doc/parameters.md)'
 
 
-def _wrap_parameter_services(node: Node, entries: Mapping[str, Entry]) -> None:
+def _wrap_parameter_services(node: Node, entries: Mapping[str, Entry], remarks: list[str]
+                             ) -> None:
     """Make the services that set parameters convert text, refuse unknown names and deletions."""
+    # `remarks`: texts for the answer to a set that is accepted
     # rclpy's error omits the name of an unknown parameter, and rclpy deletes one without a value
     set_all = node.set_parameters_atomically
 
@@ -282,7 +289,11 @@ def _wrap_parameter_services(node: Node, entries: Mapping[str, Entry]) -> None:
                 return SetParametersResult(successful=False, reason=reason)
         if parameters and not changed:
             return SetParametersResult(successful=True)
-        return set_all(changed)
+        remarks.clear()
+        result = set_all(changed)
+        if result.successful and remarks:
+            result.reason = remarks[-1]
+        return result
 
     node.set_parameters_atomically = set_declared
 

@@ -140,6 +140,17 @@ def test_stiffness_damping_and_wrench_come_by_message(rig):
     np.testing.assert_allclose(tau, expected, atol=0.02)
     status = rig.controller._loop.request(requests.status)
     assert status.impedance == 'commands' and 0.9 < status.tank <= 1.0
+    # the parameter has this value already, but not the spring
+    [result] = rig.controller.set_parameters([rig.controller.get_parameter(
+        'translation.stiffness')])
+    assert result.successful
+    for _ in range(1000):
+        rig.ask()
+        if np.allclose(in_force(rig)[2], 0.0, atol=1e-3):
+            break
+    spring = rig.controller._law.settings.tasks[0].gains.stiffness[[3, 4, 5, 0, 1, 2]]
+    np.testing.assert_allclose(in_force(rig)[0], spring, rtol=1e-2)
+    assert np.abs(in_force(rig)[2]).max() < 0.01
 
 
 @pytest.mark.parametrize('bad, text', first_quick((
@@ -167,6 +178,15 @@ def test_bad_impedance_is_refused_and_the_old_one_stays(rig, bad, text):
             break
     np.testing.assert_allclose(in_force(rig)[0], SIX, rtol=1e-2)
     np.testing.assert_allclose(tau, gravity(READY), atol=1e-6)
+
+
+def test_stiffness_that_the_law_reduces_is_answered_with_the_one_in_use(rig):
+    rig.ask()
+    set_all = rig.controller.set_parameters_atomically  # as `ros2 param set`
+    result = set_all(given(blend_time=0.001))
+    assert result.successful and not result.reason
+    result = set_all(given(translation__stiffness=[90000.0] * 3))
+    assert result.successful and 'is used, the largest in this posture' in result.reason
 
 
 def test_impedance_without_a_spring_is_refused(spin):

@@ -138,6 +138,11 @@ def test_gravity_turns_while_the_arm_is_held(spin, by):
         message.vector.x, message.vector.z = -6.306, -7.515
         publisher.publish(message)
     settle(rig, weight(gravity))
+    rig.controller.set_parameters(given(blend_time=0.2))  # another parameter changes nothing of it
+    settle(rig, weight(gravity))
+    [result] = rig.controller.set_parameters(given(gravity=[0.0, 0.0, -9.81]))
+    assert result.successful, result.reason
+    settle(rig, weight())
 
 
 @pytest.mark.parametrize('z', [9.81, 0.0])  # 9.81: what an accelerometer shows
