@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.collision.obstacles import Obstacles
-from osc_ros.compile.addresses import address_of
 from osc_ros.control.data import LAW_D, LAW_M, RUN
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
@@ -105,11 +104,17 @@ class CompiledLaw:
         self.unmodelled = found = self._unmodelled(before, precomputed)
         self.m.observes = found is not None
         self.m.compensates = found is not None and found.compensation is not None
-        self._frames = [self._frame(task) for task in settings.tasks]
+        frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
         self._weights = [Weight(one) for one in (robot, robot.without_payload())
                          if robot.payload_mass]
-        self.m.turns_with[:] = [one if isinstance(one, int) else -1 for one in self._frames]
+        self.m.turns_with[:] = [one if isinstance(one, int) else -1 for one in frames]
+        for i, frame in enumerate(frames):
+            if isinstance(frame, LinkAxes):
+                count = self.m.frame_count[i] = len(frame.turns)
+                self.m.frame_rotations[i, :count] = frame.rotations.reshape(count, 9)
+                self.m.frame_turns[i, :count] = frame.turns
+                self.m.frame_places[i, :count] = frame.places
         # state of the tasks; `start` initializes them
         self.levels = [Level(task, self.m, self.d, i) for i, task in enumerate(self._tasks)]
         self.guidance = None if settings.free is None else Guidance(
@@ -128,8 +133,6 @@ class CompiledLaw:
 
     def _refer(self) -> None:
         """Create the record from which kernels read robot, settings and state of this setup."""
-        turning = [(i, *frame.addresses) for i, frame in enumerate(self._frames)
-                   if isinstance(frame, LinkAxes)]
         self._gravities = [self.space.dynamics.gravity, *self.command_model.gravities]
         if self.unmodelled is not None:
             self._gravities.append(self.unmodelled.observer.gravity)
@@ -138,8 +141,6 @@ class CompiledLaw:
         law.setup_torque, law.law_torque = entries()
         law.m, law.d, law.model = self.m, self.d, self.command_model.record
         law.clearance = self.limiter.clearance.record
-        law.gravities = np.array([*map(address_of, self._gravities)])
-        law.turning = np.array(turning, dtype=np.int64).reshape(-1)
         found = self.unmodelled
         law.observer = UNOBSERVED if found is None else found.observer.record
         law.compensation = (UNCOMPENSATED if found is None or found.compensation is None else
@@ -395,7 +396,7 @@ class CompiledLaw:
         # finite.
         self.d.time, self.d.q[:], self.d.qd[:] = time, q, qd
         put_targets(self.m, self.d, 1.0)
-        put_axes(self.d, self.record.turning)
+        put_axes(self.m, self.d)
         return int(setup_torque(self.record))
 
     @property

@@ -39,9 +39,11 @@ MODEL = Table(
     Slot('robot_integers', (), '', 'of the robot, see `trees.tree_layout`', INTEGERS),
     Slot('robot_numbers', (), '', 'of the robot', FLOATS),
     Slot('robot_room', (), '', 'memory of the robot', FLOATS),
+    Slot('gravity', (), 'm/s²', 'gravity in `robot_numbers`', FLOATS),
     Slot('driver_integers', (), '', "of the driver's model of the robot", INTEGERS),
     Slot('driver_numbers', (), '', "of the driver's model", FLOATS),
-    Slot('driver_room', (), '', "memory of the driver's model", FLOATS))
+    Slot('driver_room', (), '', "memory of the driver's model", FLOATS),
+    Slot('driver_gravity', (), 'm/s²', 'gravity in `driver_numbers`', FLOATS))
 BOUNDS = f'3n + {MOST_NEAR}'  # most bounds: of accelerations, torques, loads, distances
 
 M = Table(
@@ -368,6 +370,12 @@ LAW_M = Table(
     Slot('kind_numbers', ('k', 9), '', 'numbers of the kind'),
     Slot('turns_with', ('k',), '', 'index of the link that the axes rotate with, -1 for none',
          int),
+    # axes that rotate with a link without a task, see `kinematics.put_link_axes`
+    Slot('frame_count', ('k',), '', 'number of rotations; 0: the axes are not those of a link',
+         int),
+    Slot('frame_rotations', ('k', 'n + 1', 9), '', 'rotations from link to link'),
+    Slot('frame_turns', ('k', 'n + 1'), '', 'whether a joint turns after each rotation', bool),
+    Slot('frame_places', ('k', 'n + 1'), '', 'index of its position', int),
     Slot('is_spring', ('k',), '', 'whether each task is a spring', bool),
     Slot('moves', ('k', 6), '', '1 where motion is controlled'),
     Slot('forces', ('k', 6), '', '1 for axes of force'),

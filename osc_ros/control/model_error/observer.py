@@ -83,6 +83,7 @@ OBSERVER = Table(
     'Observer', *PLAN, *STATE,
     Slot('robot_integers', (), '', 'of the robot, see `trees.tree_layout`', INTEGERS),
     Slot('robot_numbers', (), '', 'of the robot', FLOATS),
+    Slot('gravity', (), 'm/s²', 'gravity in `robot_numbers`', FLOATS),
     Slot('memory', (), 's', 'time constant of velocities that are estimates from coarse '
          'positions; otherwise 0'),
     Slot('velocity_error', ('n',), 'rad/s, m/s', 'error of these velocities; otherwise 0'),
@@ -349,6 +350,7 @@ class MomentumObserver:
         packed = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
         self.record.robot_integers, self.record.robot_numbers = packed
         self.gravity: Array = plain(constants_in)(*packed).gravity
+        self.record.gravity = self.gravity
         self.external = ExternalForce(self.record)
         self._driver, self._none, self._unknown = driver, np.zeros(0), np.full(n, math.nan)
         self._plan(friction, SingularityDamping() if damping is None else damping,

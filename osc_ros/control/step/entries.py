@@ -18,7 +18,7 @@ from osc_ros.control.model_error.contact import CONTACT
 from osc_ros.control.setpoint.posture import SET_POINT
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.step.law_record import CONTROLLER, LAW, UNCOMPENSATED, UNOBSERVED
-from osc_ros.control.step.stages import NO_INTEGERS, use_method
+from osc_ros.control.step.stages import use_method
 from osc_ros.control.step.step import (
     law_torque,
     sense,
@@ -50,7 +50,6 @@ def example() -> Any:
     law.d.level_frame[:] = 1.0
     law.model, law.clearance, law.posture = (
         CommandModel(pendulum()).record, CLEARANCE.new(), SET_POINT.new(n=1))
-    law.gravities, law.turning = NO_INTEGERS, NO_INTEGERS
     law.observer, law.compensation = UNOBSERVED, UNCOMPENSATED
     law.d.q[:] = law.d.qd[:] = 1.0
     setup_torque(law)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.compile.addresses import integers_at, numbers_at
 from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import advance_posture, posture_acceleration, put_springs
 from osc_ros.control.step import blend
-from osc_ros.control.step.law_record import TURNING
 from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, DELAY, PERIOD_CHANGE, PERIOD_SHARE
 from osc_ros.control.tasks.feedback import put_references
 from osc_ros.control.tasks.free import put_damping
@@ -85,10 +83,13 @@ def advance_gravity(now, wanted, dt):
 
 
 @inlined
-def put_gravity(gravities, gravity):
-    """Write gravity (3,) to all copies, whose addresses are `gravities` (k,)."""
-    for i in range(len(gravities)):
-        assign(numbers_at(gravities[i], 3), gravity)
+def put_gravity(law, gravity):
+    """Write gravity (3,) to all models of a law."""
+    assign(law.gravity, gravity)
+    assign(law.model.gravity, gravity)
+    assign(law.model.driver_gravity, gravity)
+    if law.m.observes:
+        assign(law.observer.gravity, gravity)
 
 
 @inlined
@@ -101,13 +102,13 @@ def _is_slow(law, counts_unexplained, period):
 
 
 @kernel
-def put_axes(d, turning):
-    """Write the axes of the tasks whose frames turn with other links; see `turning` of LAW."""
-    for i in range(0, len(turning), TURNING):
-        m = turning[i + 1]
-        put_link_axes(view(numbers_at(turning[i + 2], 9 * m), 0, (m, 3, 3)),
-                      integers_at(turning[i + 3], m), integers_at(turning[i + 4], m), d.q,
-                      view(d.task_axes[turning[i]], 0, (3, 3)))
+def put_axes(m, d):
+    """Write the axes of the tasks whose frames turn with links that have no task."""
+    for i in range(d.k):
+        count = m.frame_count[i]
+        if count > 0:
+            put_link_axes(view(m.frame_rotations[i], 0, (count, 3, 3)), m.frame_turns[i],
+                          m.frame_places[i], d.q, view(d.task_axes[i], 0, (3, 3)))
 
 
 @stage
@@ -119,21 +120,21 @@ def evaluate(law):
     period = note_period(run, time)
     is_slow = _is_slow(law, counts_unexplained, period)
     put_targets(m, d, run.speed_override)
-    put_axes(d, law.turning)
+    put_axes(m, d)
     dt = time - run.tick_time
     advance_posture(law.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
     is_new = advance_gravity(run.gravity, run.wanted_gravity, dt if dt <= PAUSE else np.inf)
     if is_new:
-        put_gravity(law.gravities, run.gravity)
+        put_gravity(law, run.gravity)
     if law.replaces:
         old = law.other
         blend.begin_tick(law)
         is_slow = _is_slow(old, counts_unexplained, period) or is_slow
         put_targets(old.m, old.d, run.speed_override)
-        put_axes(old.d, old.turning)
+        put_axes(old.m, old.d)
         if old.posture.address != law.posture.address:
             advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
         if is_new:
-            put_gravity(old.gravities, run.gravity)
+            put_gravity(old, run.gravity)
         blend.advance(run, time)
     return is_slow

@@ -17,7 +17,6 @@ from osc_ros.control.setpoint.posture import SET_POINT
 
 REFUSED = REJECTED - 1  # code if the state or the motion of the links is not finite
 INFINITE = REFUSED - 1  # code for torques that are not finite
-TURNING = 5  # number of integers for a task in `turning`
 
 LAW = Table(
     'Law',
@@ -29,9 +28,6 @@ LAW = Table(
     Slot('clearance', (), '', 'shapes of the links, and distances that they keep', CLEARANCE),
     Slot('observer', (), '', 'used if `observes` is set in LAW_M', OBSERVER),
     Slot('compensation', (), '', 'used if `compensates` is set in LAW_M', COMPENSATION),
-    Slot('gravities', (), '', 'addresses of each copy (3,) of gravity', INTEGERS),
-    Slot('turning', (), '', 'for each task whose frame turns with a link without a task: its '
-         'index, and `LinkAxes.addresses`', INTEGERS),
     Slot('replaces', (), '', 'whether a law with other settings is being replaced', bool),
     Slot('other', (), '', 'the law that is being replaced; only valid while `replaces` is set',
          ITSELF),
@@ -46,7 +42,7 @@ LAW = Table(
     Slot('twist', (), 'rad/s, m/s', 'twists of the links', FLOATS),
     Slot('Lambda_inv', (), '', 'Λ⁻¹, flat', FLOATS),
     Slot('a0', (), 'rad/s², m/s²', 'accelerations of the links without task forces', FLOATS),
-    Slot('gravity', (), 'm/s²', 'gravity', FLOATS),
+    Slot('gravity', (), 'm/s²', 'gravity of the method', FLOATS),
     # kernels
     Slot('setup_torque', (), '', 'address of the compiled `step.setup_torque`', int),
     Slot('law_torque', (), '', 'address of the compiled `step.law_torque`', int))

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.compile.addresses import address_of
 from osc_ros.compile.compiled import kernel
 from osc_ros.dynamics.algebra.spatial import compose, Matrix
 from osc_ros.errors import InputError
@@ -171,18 +170,14 @@ class LinkAxes:
     def __init__(self, robot: Robot, link: str) -> None:
         body, T_body_link = link_frame(robot, link)
         path = bodies_to(robot, body)
-        self._rotations = np.array([*robot.T_parent_body[path, :3, :3], T_body_link[:3, :3]])
-        self._turns = np.array([*~robot.prismatic[path], False], dtype=np.int64)
-        self._places = np.array([*robot.q_index[path], 0], dtype=np.int64)
+        # see `put_link_axes`
+        self.rotations = np.array([*robot.T_parent_body[path, :3, :3], T_body_link[:3, :3]])
+        self.turns = np.array([*~robot.prismatic[path], False], dtype=np.int64)
+        self.places = np.array([*robot.q_index[path], 0], dtype=np.int64)
         self._axes = np.eye(4)
 
     def at(self, q: Array) -> Array:
         """Pose (4, 4) with the link's axes and zero position; the next call overwrites it."""
-        put_link_axes(self._rotations, self._turns, self._places, q, self._axes)
+        put_link_axes(self.rotations, self.turns, self.places, q, self._axes)
         return self._axes
 
-    @property
-    def addresses(self) -> tuple[int, int, int, int]:
-        """Number of rotations; addresses of rotations, turns and places, see `put_link_axes`."""
-        arrays = self._rotations, self._turns, self._places
-        return len(self._turns), *map(address_of, arrays)  # type: ignore[return-value]
