@@ -62,6 +62,7 @@ class Precomputed(NamedTuple):
 
 
 NOTHING_KNOWN = Precomputed()
+NO_DRIVE = JointDrive()  # whose numbers bound motions of the joints without a joint drive
 
 
 class CompiledLaw:
@@ -125,6 +126,7 @@ class CompiledLaw:
         self._refer()
         for record in self.m, self.d:  # a record makes each view on its first use
             dict(record.items())
+        _ = self.joint_bounds, self.precomputed  # now: the loop waits for `start` and what follows
 
     @property
     def J(self) -> Array:
@@ -179,10 +181,10 @@ class CompiledLaw:
         drive = self.settings.joints
         return None if drive is None else drive.springs(self.d.least_inertia)
 
-    @property
+    @cached_property
     def joint_bounds(self) -> Array:
         """Bounds (3, n) of planned motions of the joints, see `joint_drive.motion_bounds`."""
-        return motion_bounds(self.settings.limits, self.settings.joints or JointDrive())
+        return motion_bounds(self.settings.limits, self.settings.joints or NO_DRIVE)
 
     def joint_pausing(self, motion: Pieces | None) -> tuple[Array, float]:
         """Lag (n,) at which a motion of the joints pauses [rad, m], 0: never; its ramp [s]."""
@@ -190,7 +192,7 @@ class CompiledLaw:
         # limits for a while, because it began there: they cannot follow, and it must come back.
         drive = self.settings.joints
         if drive is None or motion is None:
-            return 0.0 * self._rest, (drive or JointDrive()).ramp
+            return self._rest, (drive or NO_DRIVE).ramp
         lower, upper = self.robot.position_limits.T
         least, most = motion.extremes
         return np.where((least < lower) | (most > upper), 0.0, drive.leash), drive.ramp
@@ -356,6 +358,8 @@ class CompiledLaw:
 
     def _take_tool(self, before: CompiledLaw) -> None:
         """Move the targets of the tip if a new tool has moved the tip's frame on its body."""
+        if before.robot is self.robot:
+            return
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
         if old[0] == new[0] and not np.array_equal(old[1], new[1]):
             for level in self.levels:

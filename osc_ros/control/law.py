@@ -160,7 +160,6 @@ class Law:
     def recipe(self) -> LawRecipe:
         """Data to construct an equal law, see `of_recipe`."""
         setups = self._setups()
-        waiting = () if self._waiting is None else (self._waiting,)
         if len(setups) > 1:
             all_of = self.generators
             guides = tuple(tuple(all_of.index(level.generator) for level in one.levels)
@@ -169,7 +168,7 @@ class Law:
             guides = (tuple(range(len(self._setup.levels))),)
         return LawRecipe(
             self._method, self._setup.space.plan.workers,
-            tuple([(one.settings, one.robot, one.precomputed) for one in (*setups, *waiting)]),
+            tuple([(one.settings, one.robot, one.precomputed) for one in self.setups]),
             guides)
 
     @classmethod
@@ -268,6 +267,11 @@ class Law:
     def setup(self) -> CompiledLaw:
         """The `CompiledLaw` in force: the law for the present robot and settings."""
         return self._setup
+
+    @property
+    def setups(self) -> tuple[CompiledLaw, ...]:
+        """The `CompiledLaw` that is being replaced, the one in force, and the one that waits."""
+        return *self._setups(), *(() if self._waiting is None else (self._waiting,))
 
     @property
     def _latest(self) -> CompiledLaw:
@@ -1564,7 +1568,8 @@ class Law:
             arm, nothing is blended.
 
         """
-        if not np.array_equal(following.robot.gravity, self.robot.gravity):
+        if following.robot is not self.robot and not np.array_equal(
+                following.robot.gravity, self.robot.gravity):
             self._run.wanted_gravity[:] = following.robot.gravity
         if following.settings.leader != self.settings.leader:
             self._deferred = []  # these commands were for the settings that are replaced

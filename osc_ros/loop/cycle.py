@@ -205,6 +205,7 @@ class Cycle(ABC):
     journal: Journal | None
     kernels = OF_LAW
     fault = NOT_FINITE  # cause of an error of the caller
+    setups: tuple[Any, ...] = ()  # of the law: a call may replace them
 
     def __init__(self, robot: Robot, model: Model, supervision: Supervision, period: float,
                  send: Callable[[Array, Stamp | None], None], post: Callable[..., None]) -> None:

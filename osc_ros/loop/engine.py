@@ -102,6 +102,11 @@ class Engine(Cycle):
         """The record CONTROLLER of the law."""
         return self.law.controller
 
+    @property
+    def setups(self) -> tuple[Any, ...]:
+        """The setups that are replaced, in force, and waiting."""
+        return self.law.setups
+
     def _join(self) -> None:
         controller, guard = self.law.controller, self.guard
         controller.m, controller.d, controller.contact = guard.m, guard.d, self.touch.record
@@ -197,6 +202,8 @@ class Engine(Cycle):
 
     def _report_tool(self, before: CompiledLaw) -> None:
         """Post the tasks whose motions a new tool in the setup in force has ended."""
+        if before.robot is self.law.setup.robot:
+            return
         old, new = (one.robot.frames[one.robot.tip] for one in (before, self.law.setup))
         if np.array_equal(old[1], new[1]) or before.settings.leader != TASKS:
             return

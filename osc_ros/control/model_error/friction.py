@@ -152,6 +152,8 @@ def duration_of_change(before: Friction | None, after: Friction | None, effort: 
     """Least time for a C¹ change between two frictions or None [s]."""
     # A torque changes by at most CHANGE_RATE of its limit per second; the limits `effort` and
     # `speed` (n,) may be infinite.
+    if before is after:
+        return 0.0
     none = np.zeros((2, len(effort)))
     old, new = (none if one is None else np.array([one.coulomb, one.viscous])
                 for one in (before, after))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from math import prod
 from typing import Any, TypeAlias
 
@@ -88,6 +89,12 @@ def is_sent(done: Answered) -> bool:
     return bool(np.isfinite(done.tau[0]))
 
 
+@cache
+def _place(name: str, n: int) -> tuple[slice, tuple[int, ...], bool]:
+    start, shape = ANSWER.shape_of(name, {'n': n})
+    return slice(start, start + prod(shape)), shape, ANSWER.slots[name].kind is float
+
+
 class Answers:
     """Copies (k, …) of records ANSWER, one for each cycle of the compiled loop, oldest first."""
 
@@ -104,9 +111,9 @@ class Answers:
         """Return a slot of all records by its name: (k,) for a scalar, else (k, …)."""
         if name not in ANSWER.slots:
             raise AttributeError(name)
-        start, shape = ANSWER.shape_of(name, {'n': self._n})
-        rows = self.rows if ANSWER.slots[name].kind is float else self.rows.view(np.int64)
-        return rows[:, start:start + prod(shape)].reshape(-1, *shape)
+        words, shape, is_float = _place(name, self._n)
+        found = self.rows[:, words].reshape(-1, *shape)
+        return found if is_float else found.view(np.int64)
 
     def groups(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
         """Yield the records in order, in groups, each with whether the group is plain."""

@@ -265,12 +265,12 @@ class Level:
             return
         if task.frame != before.task.frame:
             rises = np.ones(6)
-        old, axes = before.generator, before.axes
+        old, axes, there = before.generator, before.axes, before.target.pose
         along = axes * rises.reshape(2, 1, 3) @ axes.T  # projections (2, 3, 3) onto these axes
-        way = (along @ pose_error(self._seen, old.target.pose).reshape(2, 3, 1)).ravel()
+        way = (along @ pose_error(self._seen, there).reshape(2, 3, 1)).ravel()
         pose = self._seen.copy()
-        pose[:3, 3] = old.target.pose[:3, 3] - way[3:]
-        pose[:3, :3] = Rotation.from_rotvec(-way[:3]).as_matrix() @ old.target.pose[:3, :3]
+        pose[:3, 3] = there[:3, 3] - way[3:]
+        pose[:3, :3] = Rotation.from_rotvec(-way[:3]).as_matrix() @ there[:3, :3]
         # a motion in progress, or the goal of a spring, leads on; otherwise come to rest here
         if springs or old.moves:
             self.generator = old.copied()

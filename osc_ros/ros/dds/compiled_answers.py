@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -110,9 +111,9 @@ class CompiledAnswers:
         self._shared[LEAVE] = 1
         self._calls.wake()
 
-    def held(self) -> AbstractContextManager[None]:
-        """Return a context in which no state is answered; a state that comes waits."""
-        return self._calls.held()
+    def held(self, prepare: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call `prepare`; then return a context in which a state that comes waits."""
+        return self._calls.held(prepare)
 
     @property
     def steps(self) -> int:

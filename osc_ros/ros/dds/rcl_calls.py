@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import ctypes
 from pathlib import Path
@@ -196,16 +196,19 @@ class RclCalls:
         self._inbox.guard.trigger_guard_condition()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, prepare: Callable[[], None]) -> Iterator[None]:
         """Return a context in which compiled code handles no message; new messages wait."""
-        # The thread must keep the GIL, or the message would wait for other threads, too: PyDLL
-        # locks the mutex without releasing the GIL. Call nothing in this context that releases it.
+        # `prepare` is called before each attempt to lock the mutex. The thread must keep the GIL,
+        # or the message would wait for other threads, too: PyDLL locks the mutex without releasing
+        # the GIL. Call nothing in this context that releases it.
         with _undisturbed():
             # Other threads may have the GIL before, and not after, this one has the mutex: by now
             # they wait with the new interval, also those that had begun to wait before.
             sleep(STALE)
+            prepare()
             while self._locking.pthread_mutex_trylock(self._at_mutex):
                 sleep(BUSY)
+                prepare()
             try:
                 yield
             finally:

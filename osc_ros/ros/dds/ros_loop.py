@@ -219,12 +219,13 @@ class Loop:
     @contextmanager
     def _parked(self) -> Iterator[None]:
         """Return a context in which no state is answered, and this thread may use the engine."""
+        kept = self.engine.setups  # until a state is answered again: freeing one takes 3 ms
         with self._lock, ExitStack() as stack:
             errors: list[str] = []
             if (compiled := self._compiled) is not None and self._depth == 0:
-                # now, because later a state may have to wait
-                errors += self._process_answers(compiled)
-                stack.enter_context(compiled.held())
+                # before, because in the context a state may have to wait
+                stack.enter_context(compiled.held(
+                    lambda: errors.extend(self._process_answers(compiled))))
                 stack.callback(self._end_parked, compiled)
             self._depth += 1
             try:
@@ -233,6 +234,7 @@ class Loop:
                 yield
             finally:
                 self._depth -= 1
+        del kept
 
     def _end_parked(self, compiled: CompiledAnswers) -> None:
         """Let compiled code go on with the next state as the engine is now."""

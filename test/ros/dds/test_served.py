@@ -3,11 +3,14 @@
 
 """Joint states are answered in compiled code, whatever Python does in the process."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
+from weakref import finalize
 
 import numpy as np
 import pytest
@@ -152,6 +155,37 @@ def test_threads_that_run_python_get_no_turn_while_the_loop_waits(spin, monkeypa
             sys.setswitchinterval(before)
     allowed = intervals[:intervals.index(None)]
     assert allowed and min(allowed) == pytest.approx(rcl_calls.UNDISTURBED)
+
+
+def test_no_state_waits_while_settings_that_were_replaced_are_freed(spin):
+    rig = Rig(spin, velocity='measured', state_timeout=REAL_TIME).activate()
+    loop, depths = rig.controller._loop, []
+    law = loop.engine.law
+    for _ in range(3):
+        finalize(law.setup, lambda: depths.append(loop._depth))
+        loop.use_setup(law.new_setup(), loop.engine.guard.settings)
+    while loop.read(lambda engine: engine.law.is_blending or engine.law.waits):
+        rig.ask()
+    gc.collect()
+    assert depths and not any(depths)
+
+
+def test_answers_are_processed_just_before_a_state_may_have_to_wait(spin, monkeypatch):
+    loop = Rig(spin, velocity='measured').activate().controller._loop
+    order, process, calls = [], loop._process_answers, loop._calls
+    locking, sleep = calls._locking, rcl_calls.sleep
+    with monkeypatch.context() as watched:
+        watched.setattr(rcl_calls, 'sleep', lambda time: (order.append('sleep'), sleep(time)))
+        watched.setattr(loop, '_process_answers', lambda compiled: (
+            order.append('process'), process(compiled))[1])
+        watched.setattr(calls, '_locking', SimpleNamespace(
+            pthread_mutex_trylock=lambda mutex: (
+                order.append('lock'), locking.pthread_mutex_trylock(mutex))[1],
+            pthread_mutex_unlock=locking.pthread_mutex_unlock))
+        loop.request(lambda engine: order.append('call'))
+    before = order[:order.index('call')]
+    assert 'lock' in before
+    assert all(before[k - 1] == 'process' for k, one in enumerate(before) if one == 'lock')
 
 
 @pytest.mark.parametrize('velocity', [
