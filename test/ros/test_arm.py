@@ -133,6 +133,20 @@ def test_process_of_the_loop_has_one_thread_and_neither_rclpy_nor_dds(spin):
     assert len(list((folder / 'task').iterdir())) == 1
 
 
+@pytest.mark.parametrize('compensates', ['gravity', 'gravity+coriolis'])
+def test_arm_that_compensates_its_weight_is_controlled(spin, compensates):
+    rig = Rig(spin, hardware__driver_compensates=compensates, driver_compensates=compensates,
+              hardware__pace='fast').activate()
+    goal = true_pose(READY)
+    goal[:3, :3] = np.diag([1.0, -1.0, -1.0])
+    goal[:3, 3] += [0.03, -0.05, 0.02]
+    rig.client.aim(goal)
+    spin(lambda: rig.client.reached, why='for the goal')
+    assert np.allclose(true_pose(rig.client.states[-1].position), goal, atol=2e-3)
+    [result] = rig.node.set_parameters(given(payload__mass=0.1))
+    assert result.successful, result.reason
+
+
 def test_parameters_change_settings_and_model_while_the_arm_moves(spin):
     rig = Rig(spin, hardware__pace='fast').activate()
     goal = true_pose(READY)

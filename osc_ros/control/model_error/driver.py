@@ -48,6 +48,10 @@ class Driver:
         self._weight = Weight(robot) if compensates == 'gravity' else None
         self._dynamics = default_method(robot) if compensates == 'gravity+coriolis' else None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return the parameters, because records cannot be pickled."""
+        return Driver, (self.robot, self.compensates)
+
     def torque(self, q: Array, qd: Array, gravity: Array | None = None) -> Array:
         """
         Torques (n,) [N·m] that the driver adds at q, q̇ (n,), (n,).
