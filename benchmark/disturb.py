@@ -410,7 +410,8 @@ def _everything(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
         sets = stack.enter_context(_sets(sender, wanted))
         _wait(lambda: f'{CONTROLLER}/pose' in sender.topics(), 'topics')
         stack.enter_context(sender.listened(*((_message(kind), topic)
-                                              for topic, kind in sender.topics().items())))
+                                              for topic, kind in sender.topics().items()
+                                              if '/msg/' in kind)))  # not of actions
 
         def send(k: int) -> None:
             poses(k)
