@@ -5,6 +5,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+import inspect
+import math
 import os
 from pathlib import Path
 import shutil
@@ -20,9 +22,10 @@ import pytest
 from common import import_path, PATIENCE
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
+from osc_ros.compile import compilation
 from osc_ros.compile import compiled as compiled_module
 from osc_ros.compile import kernel_source as source_module
-from osc_ros.compile.compilation import _Team, Progress
+from osc_ros.compile.compilation import _Team, Progress, size_of
 from osc_ros.compile.compiled import KERNELS, on_demand, OPERATIONS
 from osc_ros.compile.kernel_source import kernel_modules, kernel_source, stored_digests
 from osc_ros.control.law import Law
@@ -33,7 +36,7 @@ from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, Task
-from osc_ros.dynamics.algebra.kinematics import LinkAxes
+from osc_ros.dynamics.algebra.kinematics import LinkAxes, put_link_axes
 from osc_ros.dynamics.algebra.spatial import plus, ZERO
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.methods import METHODS
@@ -190,7 +193,7 @@ import sys
 import numpy as np
 from osc_ros import Robot
 from osc_ros.compile import compiled
-from osc_ros.dynamics.algebra.kinematics import LinkAxes
+from osc_ros.dynamics.algebra.kinematics import LinkAxes, put_link_axes
 from osc_ros.dynamics.trees.tree_layout import pendulum
 from osc_ros.dynamics.trees.momentum import Momentum
 
@@ -295,11 +298,12 @@ progress = []
 with compile_in_parallel(use_two_kernels, tell=progress.append):
     use_two_kernels()
     deadline = perf_counter() + 120.0
-    while not (progress and progress[-1].total):
+    while not (progress and progress[-1].share >= 0.0):
         assert perf_counter() < deadline, progress[-1:]
         sleep(0.01)
 assert [use[0].py_func.__name__ for use in compiled.recorded_uses(use_two_kernels)] == []
-print(progress[-1].total, progress[-1].ready <= 2, progress[-1])
+shares = [one.share for one in progress if one.share >= 0.0]
+print(shares == sorted(shares), progress[-1])
 """
 
 
@@ -309,9 +313,35 @@ def use_two_kernels():
     task_inertia(np.eye(6))
 
 
-def test_progress_is_a_text_with_the_number_of_all_kernels_if_it_is_known():
-    assert str(Progress(1, 2, 'f', 3.4)) == 'compiling kernels (first start only): 1 of 2, 3 s'
-    assert str(Progress(1, 0, 'f', 3.6)) == 'compiling kernels (first start only): 1, 4 s'
+def test_progress_says_how_much_is_done_and_how_long_it_takes_if_that_is_known():
+    for given, text in (((0.25, 'f', 3.4), '25 %, 3 s, about 10 s left'),
+                        ((0.01, 'f', 3.4), '1 %, 3 s'), ((math.nan, 'f', 3.6), 'f, 4 s'),
+                        ((1.0, 'f', 3.6), '100 %, 4 s, about 0 s left')):
+        assert str(Progress(*given)) == f'compiling kernels (first start only): {text}'
+
+
+def test_larger_kernels_count_for_more_of_the_progress_and_it_never_falls(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(compilation, 'perf_counter', lambda: now[0])
+    work, shares = compilation._Work(), []
+    assert math.isnan(work.share(1.0))
+    work.plan([('small', 10), ('large', 80), ('small', 10)])
+    for second, name in enumerate(('small', '', 'large', 'other', '', 'small', '')):
+        now[0] += 1.0
+        if name:
+            work.finish(name)
+        shares.append(work.share(float(second + 1)))
+    assert shares == sorted(shares)
+    assert shares[0] == pytest.approx(0.1)
+    assert 0.1 < shares[1] <= 0.74  # it goes on between two kernels
+    assert shares[2] >= 0.9
+    assert shares[-1] == 0.99  # until the end
+
+
+def test_size_of_a_kernel_has_what_it_calls():
+    assert size_of(put_link_axes.py_func) > 20
+    assert size_of(put_link_axes.py_func) > len(inspect.getsource(
+        put_link_axes.py_func).splitlines())
 
 
 @pytest.mark.slow  # quick: the test above
@@ -323,8 +353,7 @@ def test_progress_of_the_compilation_says_of_how_many(tmp_path):
     done = subprocess.run([sys.executable, '-c', SHARED], capture_output=True, text=True,
                           check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith('2 True compiling kernels (first start only): ')
-    assert ' of 2, ' in done.stdout
+    assert done.stdout.startswith('True compiling kernels (first start only): 100 %')
 
 
 def test_only_a_change_of_what_kernels_are_compiled_from_compiles_them_again():
@@ -389,6 +418,8 @@ class Periods:
 def test_progress_is_told_again_only_while_something_is_compiled(depth, lines):
     told = []
     team = _Team(None, told.append)
-    team._has_ended, team._began, team._ready, team._depth = Periods(5), 0.0, 3, depth
+    team._has_ended, team._began, team._depth = Periods(5), 0.0, depth
+    team._work.plan([('one', 3), ('other', 4)])
+    team._work.finish('one')
     team._tell_regularly()
     assert len(told) == lines

@@ -35,6 +35,5 @@ class CompilationReport:
         self._node.get_logger().info(str(progress), throttle_duration_sec=LOG_PERIOD)
         self._diagnostics.publish(messages.diagnostic_message(
             DiagnosticStatus.OK, f'{self._node.get_fully_qualified_name()[1:]}: {NAME}',
-            str(progress), '', (('ready', progress.ready), ('total', progress.total),
-                                ('kernel', progress.name)),
+            str(progress), '', (('share', progress.share), ('kernel', progress.name)),
             self._node.get_clock().now().to_msg()))

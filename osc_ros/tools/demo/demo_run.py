@@ -337,8 +337,8 @@ class Progress:
             say('the demo compiles its kernels, once: this takes about half a minute ...')
         if sys.stdout.isatty() or perf_counter() - self._shown > IN_FILE:
             self._shown = perf_counter()
-            is_known = isinstance(progress, compilation.Progress) and progress.total > 0
-            show(str(progress), share=progress.ready / progress.total if is_known else None)
+            is_known = isinstance(progress, compilation.Progress) and progress.share >= 0.0
+            show(str(progress), share=progress.share if is_known else None)
 
 
 def say(text: str) -> None:

@@ -117,7 +117,7 @@ def measured_updates(found: Findings) -> tuple[float, float]:
           file=sys.stderr, flush=True)
     times = np.empty(UPDATES)
     with ProgressBar('compiling kernels') as bar, on_demand(), compile_in_parallel(
-            Law, found.robot, tell=lambda now: bar.show(now.ready / max(1, now.total))):
+            Law, found.robot, tell=lambda now: bar.show(max(now.share, 0.0), now.left)):
         law = Law(found.robot)
     try:
         law.hold(found.home)
