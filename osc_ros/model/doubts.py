@@ -107,14 +107,6 @@ def _no_mass(about: Doubts) -> Iterator[str]:
                    'its weight is not carried; add <inertial> if it has some')
 
 
-def _no_range(about: Doubts) -> Iterator[str]:
-    low, high = about.described.position_limits.T
-    for i in [i for i in about.joints if low[i] == high[i]]:
-        yield (f"joint '{about.described.joints[i]}': its lower limit equals its upper, "
-               f"{low[i]:g}, so it cannot move: give its range, or make it type 'fixed', or "
-               "'continuous' if it has no limits")
-
-
 def _soft_limits(about: Doubts) -> Iterator[str]:
     low, high = about.described.position_limits.T
     soft_low, soft_high = about.described.soft_limits.T
@@ -160,7 +152,7 @@ def _carried(robot: Robot, body: int) -> str:
 Rule = Callable[[Doubts], Iterator[str]]
 RULES: tuple[tuple[type[ModelWarning], tuple[Rule, ...]], ...] = (
     (UnitWarning, (_other_inertia_units, _millimetres, _grams, _degrees_of_origins)),
-    (ModelWarning, (_degrees_of_limits, _no_rotational_inertia, _no_mass, _no_range, _soft_limits,
+    (ModelWarning, (_degrees_of_limits, _no_rotational_inertia, _no_mass, _soft_limits,
                     _strong_friction, _finger_as_tip)))
 
 

@@ -76,6 +76,11 @@ def require_numbers(robot: Robot) -> None:
     lower, upper = robot.position_limits.T
     _refuse_freedoms(robot, ~(lower <= upper),
                      'position_limits must be a lower and an upper bound')
+    for place in lower[lower == upper][:1].tolist():
+        _refuse_freedoms(robot, lower == upper, (
+            f"its lower limit equals its upper, {place:g}, so it cannot move: give its range, "
+            f"make it type 'fixed', or 'continuous' if it has no limits, or lock it at {place:g} "
+            '(locked, parameters locked_joints and locked_positions)'))
     for name in ('velocity_limits', 'effort_limits', 'deceleration_limits'):
         _refuse_freedoms(robot, ~(getattr(robot, name) > 0),
                          f'{name} must be positive (inf: unlimited)')

@@ -130,6 +130,9 @@ def test_sound_arm_loads_without_a_warning():
                      inside="<limit lower='2' upper='1' velocity='1' effort='1'/>")),
      "joint 'elbow': its lower limit 2 is above its upper 1"),
     (arm(elbow=joint('elbow', 'upper', 'lower',
+                     inside="<limit lower='2' upper='2' velocity='1' effort='1'/>")),
+     "joint 'elbow': its lower limit equals its upper, 2, so it cannot move: give its range, "),
+    (arm(elbow=joint('elbow', 'upper', 'lower',
                      inside="<limit lower='0' upper='1' velocity='-1' effort='1'/>")),
      "joint 'elbow': its limits of velocity -1, effort 1 and deceleration 0 must not be negative"),
     (arm(lower=link('lower', '')),
@@ -253,8 +256,6 @@ DOUBTFUL = {
                                         ("'lower'", 'ixx')),
     'shape without mass': (arm(lower=link('lower', BOX)), ModelWarning,
                            ("'lower'", 'shape', '<inertial>')),
-    'equal limits': (elbow_with("<limit lower='0' upper='0' velocity='2' effort='3'/>"),
-                     ModelWarning, ("'elbow'", 'lower', 'upper', 'continuous')),
     'soft limits': (elbow_with(LIMIT + "<safety_controller soft_lower_limit='-0.5' "
                                "soft_upper_limit='0.5' k_velocity='1'/>"), ModelWarning,
                     ("'elbow'", '-0.5 to 0.5', '<limit>')),

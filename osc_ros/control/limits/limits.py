@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, InitVar
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -75,14 +76,17 @@ class Limits(Group, group='limits'):
     repulsion: float = setting(10.0, 'Natural frequency of the push in the soft zone [rad/s]',
                                lower=0.0, upper=1e3)
 
-    def __post_init__(self) -> None:
+    names: InitVar[Sequence[str]] = ()  # of the joints, for errors
+
+    def __post_init__(self, names: Sequence[str]) -> None:
         super().__post_init__()
+        named = [f"'{name}'" for name in names] or range(len(self.position))
         position = np.array(self.position, dtype=np.float64)
         if position.ndim != 2 or position.shape[1] != 2:
             raise InputError(f'position limits have shape {position.shape}, must be (n, 2)')
         for i in np.flatnonzero(~(position[:, 0] < position[:, 1])).tolist():
-            raise InputError(f'position limits {position[i].tolist()} of joint {i}: must be '
-                             'lower < upper')
+            raise InputError(f'position limits {position[i].tolist()} of joint {named[i]}: must '
+                             'be lower < upper')
         object.__setattr__(self, 'position', position)
         for name in ('velocity', 'effort', 'effort_rate', 'deceleration'):
             if getattr(self, name).shape != (len(position),):
@@ -91,9 +95,9 @@ class Limits(Group, group='limits'):
         least = 2.0 * np.where(np.isfinite(self.effort), self.effort, 0.0) / LONGEST_REACTION
         for i in np.flatnonzero(self.effort_rate < (1.0 - ROUNDING) * least).tolist():
             raise InputError(
-                f'limits.effort_rate {self.effort_rate[i]:g} of joint {i}, in a second: must '
-                f'be at least {least[i]:g}, with which its torque turns from one limit to the '
-                f'other in {LONGEST_REACTION:g} s; slower torques cannot brake the arm')
+                f'limits.effort_rate {self.effort_rate[i]:g} of joint {named[i]}, in a second: '
+                f'must be at least {least[i]:g}, with which its torque turns from one limit to '
+                f'the other in {LONGEST_REACTION:g} s; slower torques cannot brake the arm')
 
     @cached_property
     def table(self) -> Array:
@@ -124,8 +128,8 @@ class Limits(Group, group='limits'):
         """
         found = {name: value for name, value in given.items() if value is not None}
         require_type('robot', robot, Robot, 'a Robot, as of Robot.from_urdf')
-        taken = {'position': robot.position_limits, 'velocity': robot.velocity_limits,
-                 'effort': robot.effort_limits, **found}
+        taken = {'names': robot.joint_names, 'position': robot.position_limits,
+                 'velocity': robot.velocity_limits, 'effort': robot.effort_limits, **found}
         if 'effort_rate' not in found:
             reaction_time = np.asarray(taken.get('reaction_time', cls.reaction_time))
             taken['effort_rate'] = 2.0 * np.asarray(taken['effort']) / reaction_time

@@ -92,7 +92,8 @@ def test_effort_rate_is_twice_the_effort_in_the_reaction_time_unless_it_is_given
 @pytest.mark.parametrize('changed, message', [
     ({'limits__effort': (1.0,)}, "'limits.effort' .*1 .*(give|must be)"),
     ({'singularity__low': 0.5}, '0 < low < high < 1'),
-    ({'limits__effort_rate': (1e4,) * 6 + (40.0,)}, 'effort_rate 40 of joint 6.* at least 48'),
+    ({'limits__effort_rate': (1e4,) * 6 + (40.0,)},
+     "effort_rate 40 of joint 'panda_joint7'.* at least 48"),
     ({'limits__reaction_time': 10.0}, 'reaction_time 10.* at most 0.5 .s'),
 ])
 def test_values_that_do_not_fit_are_refused(changed, message):
