@@ -326,7 +326,7 @@ def at(x, angle=0.0):
 def coasting():
     before = SetPointGenerator(at(0.0))
     before.at(5.0, BOX)
-    return SetPointGenerator.coasting(at(0.0), np.full(6, 0.2), np.array([8.0, 6.0]), before)
+    return SetPointGenerator.coasting(at(0.0), np.full(6, 0.2), 7.0, before)
 
 
 def led(kind):

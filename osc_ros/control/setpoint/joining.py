@@ -44,10 +44,14 @@ class Drift:
     twist: Array  # (6,) in base axes, [angular; linear] [rad/s, m/s]
     since: float  # [s]
 
+    @property
+    def rates(self) -> Array:
+        """Twist (6,) as `pieces.add_offset` wants it: the rotation in the axes of the pose."""
+        return np.concatenate([self.pose[:3, :3].T @ self.twist[:3], self.twist[3:]])
+
     def at(self, time: float) -> Target:
         """The target at a time [s]."""
-        rates = self.twist.copy()
-        rates[:3] = self.pose[:3, :3].T @ rates[:3]
+        rates = self.rates
         return composed(Target(self.pose), np.array([
             (time - self.since) * rates, rates, 0.0 * rates]))
 

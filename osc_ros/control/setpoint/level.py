@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.control.setpoint.arrival import Approach
-from osc_ros.control.setpoint.motion import TETHER
+from osc_ros.control.setpoint.motion import LENGTH, TETHER
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.tasks.bandwidth import (
     largest_damping_rate,
@@ -207,10 +207,11 @@ class Level:
         is_fast = bool((np.linalg.norm(twist.reshape(2, 3), axis=1) > TETHER[1]).any())
         self._d.task_twist[self._i] = twist
         twist = kind.set_point_twist(pose, twist)
-        v, a = twist.reshape(2, 3), kind.set_point_twist(pose, acceleration).reshape(2, 3)
-        rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
+        v, a = (np.repeat([LENGTH, 1.0], 3) * kind.set_point_twist(pose, x)
+                for x in (twist, acceleration))
+        rate = float(np.clip(-(v @ a) / max(v @ v, SLOWEST), *COASTING))
         self.generator = SetPointGenerator.coasting(
-            kind.set_point(pose), twist, rates, before, is_fast)
+            kind.set_point(pose), twist, rate, before, is_fast)
         # activated at once: the target is where the link is, so this changes the torque little
         rises = self._wanted > self.activation
         self.activation[rises] = self._wanted[rises]
@@ -277,7 +278,7 @@ class Level:
             self.generator.rejoin(pose)
         else:
             twist = (along @ before.twist.reshape(2, 3, 1)).ravel()
-            self.generator = SetPointGenerator.coasting(pose, twist, np.full(2, COASTING[0]), old)
+            self.generator = SetPointGenerator.coasting(pose, twist, COASTING[0], old)
         self.activation[:] = np.maximum(self.activation, rises * self._wanted)
 
     def set_impedance(self, wanted: Impedance) -> None:

@@ -188,7 +188,9 @@ SLOWEST = 1e-4  # speed of a path below which the direction of the path counts l
 # blended and limited: without a tether it would be pulled back.
 TETHER = (0.05, 0.01), (1.5, 0.3)
 
-COASTED = 9.0  # number of time constants after which a coasting target is at rest
+# Time in which a coasting target comes to rest, relative to 1 / rate at its start, and its way,
+# relative to speed × this time, in powers of the passed share: the speed falls as (1 - s)⁴.
+COASTED, STOPPING = 4.0, (0.0, 1.0, -2.0, 2.0, -1.0, 0.2)
 
 # Kinds of motions. FOLLOW: as COAST, but the target stays within TETHER of its link.
 HOLD, DRIFT, COAST, FOLLOW, PATH = range(5)
@@ -197,9 +199,9 @@ PLAN = Table(
     'MotionPlan',
     Slot('kind', (), '', 'kind of the motion: HOLD, DRIFT, COAST, FOLLOW, PATH', int),
     Slot('pose', (4, 4), '–, m', 'pose of the motion at its start, base axes'),
-    Slot('twist', (6,), 'rad/s, m/s', 'twist of the motion at its start, base axes'),
-    Slot('rates', (2,), '1/s', 'rates at which rotation and translation come to rest'),
-    Slot('since', (), 's', 'start of the motion, on its clock'),
+    Slot('span', (2,), 's', 'begin and end of the piece of a motion that is no path'),
+    Slot('piece', (1, 6, 6), 'rad, m', 'coefficients of this piece, a displacement from `pose`'),
+    Slot('rate', (), '1/s', 'least rate at which a target that follows its link comes to rest'),
     Slot('begin', (), 's', 'start of the offset on this clock; infinite: there is none'),
     Slot('piece_count', (), '', 'number k of the times of the offset, see `pieces.Pieces`', int),
     Slot('piece_times_at', (), '', 'address of these times (k,)', int),
@@ -248,19 +250,19 @@ def _put_pieces(count, times_at, coefficients_at, time, x):
 
 
 @inlined
-def _put_way(plan, time, x):
-    """Write the way x (3, 6) of a constant or decaying twist in a time [s]."""
+def _put_coast(plan, twist, start, rate):
+    """Write the piece with which the motion comes to rest, see STOPPING."""
+    # It begins at plan.pose with a twist (6,), at the time `start` [s], and slows down at `rate`.
+    duration = COASTED / rate
+    plan.span[0], plan.span[1] = start, start + duration
     for part in range(2):
-        v, rate = vector_at(plan.twist, 3 * part), plan.rates[part]
+        v = vector_at(twist, 3 * part)
         if part == 0:
             v = unrotate(rotation_of(plan.pose), v)
-        way, share, decay = time, 1.0, 0.0
-        if plan.kind != DRIFT:
-            share = np.exp(-rate * time)
-            way, decay = (1.0 - share) / rate, -rate * share
         for i in range(3):
-            x[0, 3 * part + i], x[1, 3 * part + i] = way * v[i], share * v[i]
-            x[2, 3 * part + i] = decay * v[i]
+            way = duration * v[i]
+            for k in range(6):
+                plan.piece[0, 3 * part + i, k] = way * STOPPING[k]
 
 
 @inlined
@@ -275,7 +277,7 @@ def _put_motion(plan, now, x, pose, twist, acceleration):
         moves = now - numbers_at(plan.times_at, 1)[0] >= -LONGEST_STEP
         knot = view(numbers_at(plan.poses_at, 16 * plan.knot_count), 16 * k, (4, 4))
     elif moves:
-        _put_way(plan, now - plan.since, x)
+        put_state(plan.span, plan.piece, now, x)
     if moves:
         put_displaced(knot, x, pose, twist, acceleration)
     else:
@@ -380,14 +382,14 @@ def _is_overdue(plan, state):
 @inlined
 def _coast(plan, state):
     """Bring the target to rest from the last tick on, until Python plans."""
-    plan.kind, plan.since, plan.begin = COAST, state.now - state.late, np.inf
+    plan.kind, plan.begin = COAST, np.inf
     side = -1.0 if state.rate < 0.0 else 1.0  # the time ran back
     state.rate, state.rate_slope, state.stops = side * state.rate, side * state.rate_slope, True
     for i in range(6):
-        plan.twist[i] = side * state.course[i]
+        state.course[i] *= side
     for i in range(4):
         assign(plan.pose[i], state.pose[i])
-    plan.rates[0] = plan.rates[1] = RATE / max(state.rate, SLOWEST_STOP)
+    _put_coast(plan, state.course, state.now - state.late, RATE / max(state.rate, SLOWEST_STOP))
 
 
 @inlined
@@ -430,20 +432,24 @@ def _follow(plan, state, link, passed):
     away = rotation_vector(compose(rotation_of(state.pose), transpose(R)))
     R = compose(exponential(at_most(turn, away)), R)
     x = _near((state.pose[0, 3], state.pose[1, 3], state.pose[2, 3]), along(passed, v, x), way)
-    plan.since = state.now - state.late
+    start = state.now - state.late
+    rate = COASTED / max(plan.event - start, LONGEST_STEP)
     for part in range(2):
         before = vector_at(state.twist, 3 * part)
         after = _near(before, omega if part == 0 else v, fastest[part])
         if after != before:  # the link cannot brake as fast: this motion ends later
-            plan.event = plan.since + COASTED / min(plan.rates[0], plan.rates[1])
+            rate = min(rate, plan.rate)
+            plan.event = start + COASTED / rate
         slow = at_most(np.sqrt(dot(before, before)), after)
         for i in range(3):
-            plan.twist[3 * part + i] = state.twist[3 * part + i] = slow[i]
-            state.acceleration[3 * part + i] = -plan.rates[part] * state.twist[3 * part + i]
+            state.twist[3 * part + i] = slow[i]
+    for i in range(6):
+        state.acceleration[i] = -rate * state.twist[i]
     for i in range(3):
         for j in range(3):
             plan.pose[i, j] = state.pose[i, j] = R[3 * i + j]
         plan.pose[i, 3] = state.pose[i, 3] = x[i]
+    _put_coast(plan, state.twist, start, rate)
 
 
 @kernel

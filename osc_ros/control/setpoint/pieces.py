@@ -41,9 +41,9 @@ PART, OVERLAP = 512, 28
 SHORTEST = 1e-7  # shorter pieces of a plan are left out [s]
 SAMPLES = 9  # samples of each piece at which a motion is checked
 # A spline swings at a point if its velocity there, times the longer of the two durations, is more
-# than SWING times the longer of the two ways. Then this velocity is lowered to at most CALM times
-# the lower mean velocity of both pieces.
-SWING, CALM = 4.0, 2.0
+# than SWING times the longer of the two ways. Then it is lowered to at most STEADY times the lower
+# mean velocity of both pieces.
+SWING, STEADY = 4.0, 2.0
 
 
 class Pieces:
@@ -97,14 +97,17 @@ class Pieces:
     @property
     def extremes(self) -> Array:
         """Least and largest position (2, d) of each coordinate at the samples."""
-        return _together([_extremes(self.coefficients[:1]), self.later_extremes])
+        found = self.later_extremes.copy()
+        _put_extremes(self.coefficients[:1], found)
+        return found
 
     @cached_property
     def later_extremes(self) -> Array:
         """Extremes after the first piece, which `begin_at` changes: slow for a long motion."""
-        none = np.outer([np.inf, -np.inf], np.ones(self.coefficients.shape[1]))
-        return _together([none, *(_extremes(self.coefficients[k:k + PART])
-                                  for k in range(1, len(self.coefficients), PART))])
+        found = np.outer([np.inf, -np.inf], np.ones(self.coefficients.shape[1]))
+        for part in self.parts(1):
+            _put_extremes(part.coefficients, found)
+        return found
 
     def after(self, wait: float) -> Pieces:
         """Return this motion, which begins at rest, after a time at rest [s]."""
@@ -113,9 +116,9 @@ class Pieces:
         return Pieces(np.concatenate([[0.0], self.times + wait]),
                       np.concatenate([rest, self.coefficients]))
 
-    def parts(self) -> Iterator[Pieces]:
-        """Yield the motion in parts of PART pieces, on the same memory."""
-        for k in range(0, len(self.coefficients), PART):
+    def parts(self, first: int = 0) -> Iterator[Pieces]:
+        """Yield the motion from piece `first` on in parts of PART pieces, on the same memory."""
+        for k in range(first, len(self.coefficients), PART):
             yield Pieces(self.times[k:k + PART + 1], self.coefficients[k:k + PART])
 
     def begin_at(self, state: Array) -> Pieces:
@@ -162,17 +165,6 @@ def planned(start: Array, end: Array, bounds: Array, duration: float = 0.0,
     return Pieces(times[:m], coefficients[:m - 1])
 
 
-def _together(extremes: list[Array]) -> Array:
-    least, most = np.moveaxis(np.array(extremes), 1, 0)
-    return np.array([least.min(axis=0), most.max(axis=0)])
-
-
-def _extremes(coefficients: Array) -> Array:
-    found = np.empty((2, coefficients.shape[1]))
-    _put_extremes(coefficients, found)
-    return found
-
-
 def spline_rates(times: Array, rows: Array, ends: Any) -> tuple[Array, Array]:
     """First and second derivatives (m, d) at the knots of splines; `ends` as for CubicSpline."""
     # They are solved in parts, because scipy holds the GIL; see `neighbours`.
@@ -199,7 +191,7 @@ def keep_shape(times: Array, ways: Array, v: Array, a: Array, size: int) -> None
                             for rows in (v[1:-1], ways[:-1], ways[1:]))
     swings = speed * np.maximum(h[:-1], h[1:]) > SWING * np.maximum(before, after)
     turns = (ways[:-1] * ways[1:]).reshape(shape).sum(axis=2) <= 0.0
-    most = np.where(turns, 0.0, CALM * np.minimum(before / h[:-1], after / h[1:]))
+    most = np.where(turns, 0.0, STEADY * np.minimum(before / h[:-1], after / h[1:]))
     share = np.where(swings, np.minimum(most, speed) / np.where(swings, speed, 1.0), 1.0)
     v[1:-1] *= np.repeat(share, size, axis=1)
     swings = np.repeat(swings, size, axis=1)
@@ -337,16 +329,13 @@ def _put_samples(times, coefficients, at, states):
 
 @kernel
 def _put_extremes(coefficients, found):
-    """Write the least and the largest position (2, d) at SAMPLES points of each piece."""
-    for i in range(coefficients.shape[1]):
-        least = most = coefficients[0, i, 0]
-        for k in range(len(coefficients)):
-            c = coefficients[k, i]
-            for sample in range(1, SAMPLES + 1):
-                s = sample / SAMPLES
-                value = _value(c, s)
-                least, most = min(least, value), max(most, value)
-        found[0, i], found[1, i] = least, most
+    """Extend the least and the largest position (2, d) to SAMPLES points of each piece."""
+    for k in range(len(coefficients)):
+        for i in range(coefficients.shape[1]):
+            for j in range(SAMPLES):
+                value = _value(coefficients[k, i], j / (SAMPLES - 1.0))
+                found[0, i] = min(found[0, i], value)
+                found[1, i] = max(found[1, i], value)
 
 
 @inlined

@@ -36,6 +36,7 @@ from osc_ros.control.setpoint.motion import (
     put_target,
     SLOWEST_STOP,
     STATE,
+    STOPPING,
     waits,
 )
 from osc_ros.control.setpoint.pieces import Pieces
@@ -146,20 +147,21 @@ class SetPointGenerator:
         state.pose[:] = pose
 
     @classmethod
-    def coasting(cls, pose: Array, twist: Array, rates: Array, before: SetPointGenerator,
+    def coasting(cls, pose: Array, twist: Array, rate: float, before: SetPointGenerator,
                  follows: bool = False) -> SetPointGenerator:
         """Return a generator whose target comes to rest from a pose (4, 4) and a twist (6,)."""
-        # Angular and linear velocity decay with the rates (2,) [1/s], from the last tick of
-        # `before` on. If `follows`, the target stays near its link, see `motion.TETHER`.
+        # It slows down at a rate [1/s] from the last tick of `before` on. If `follows`, the target
+        # stays near its link, see `motion.TETHER`.
         guide = cls(pose)
         (plan, state), (_, last) = guide.records, before.records
         state.take(last, ('now', 'pace', 'override'))
         now = float(state.now)
         if now > -np.inf and twist.any():
-            guide._settle(Drift(pose, np.zeros(6), now), now + COASTED / float(rates.min()))
-            plan.kind = FOLLOW if follows else COAST
-            plan.twist[:], plan.rates[:], state.twist[:] = twist, rates, twist
-            state.stops = True
+            guide._settle(Drift(pose, np.zeros(6), now), now + COASTED / rate)
+            plan.kind, plan.rate = FOLLOW if follows else COAST, rate
+            state.twist[:], state.stops = twist, True
+            plan.span[:] = now, now + COASTED / rate
+            plan.piece[0] = np.outer(COASTED / rate * Drift(pose, twist, now).rates, STOPPING)
         return guide
 
     def copied(self) -> SetPointGenerator:
@@ -453,7 +455,8 @@ class SetPointGenerator:
             return
         plan.kind, plan.pose[:] = HOLD, base.pose
         if isinstance(base, Drift):
-            plan.kind, plan.twist[:], plan.since = DRIFT, base.twist, base.since
+            plan.kind, plan.span[:], plan.piece[:] = DRIFT, (base.since, base.since + 1.0), 0.0
+            plan.piece[0, :, 1] = base.rates
 
     def _share_along(self, motion: Motion, present: Target, now: float) -> float:
         """Cosine of the present course and the way of another motion; negative: it leads back."""

@@ -143,12 +143,12 @@ def test_goal_during_a_stop_is_slow_too():
     """A hold brakes at full rate; the next motion must not begin at full speed."""
     guide = Guide()
     guide.guide = SetPointGenerator.coasting(np.eye(4), np.array([0, 0, 0, 0.01, 0, 0.0]),
-                                             np.array([5.0, 5.0]), guide.guide)
+                                             5.0, guide.guide)
     guide.run(0.01, 0.1)
     before = guide.guide
     before.records[1].now = guide.time
     guide.guide = SetPointGenerator.coasting(np.eye(4), np.array([0, 0, 0, 0.01, 0, 0.0]),
-                                             np.array([5.0, 5.0]), before)
+                                             5.0, before)
     guide.guide.keep_within(LIMITS)
     guide.run(0.02, 0.1)
     guide.guide.add(PoseGoal(shifted(0.4)), guide.time)
