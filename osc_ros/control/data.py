@@ -412,8 +412,8 @@ IMPEDANCE = (
     Slot('tank_capacity', ('k',), 'J', 'capacity of the energy tank; infinite: no limit'),
     Slot('carried', ('k', 2, RATIOS), '–; –', 'damping ratios, and for each the largest stable '
          'product of natural frequency and period'),
-    Slot('first_impedance', ('k', 3, 6), 'N·m/rad, N/m; –; N·m, N', 'impedance behind the first '
-         'filter'),
+    Slot('impedance_rate', ('k', 3, 6), 'N·m/rad, N/m; –; N·m, N; per s', 'rates of change of '
+         '`impedance`'),
     Slot('impedance', ('k', 3, 6), 'N·m/rad, N/m; –; N·m, N', 'impedance in force'),
     Slot('last_stiffness', ('k', 6), 'N·m/rad, N/m', 'stiffness in force at the tick before'),
     Slot('tank_energy', ('k',), 'J', 'energy in the tank'),

@@ -4,13 +4,13 @@
 """
 Variable impedance: commands change stiffness, damping ratio and wrench of an acting spring.
 
-The values approach the commanded ones behind two first-order low-pass filters in series, so they
-are C¹ and never leave the range of the commands. A rising stiffness adds energy: ½ eᵀ ΔK e for an
-error e of the spring. An energy tank pays for it, after F. Ferraguti, C. Secchi, C. Fantuzzi,
-"A tank-based approach to impedance control with variable stiffness", ICRA 2013. The valve that
-closes as the tank runs empty is that of M. Franken, S. Stramigioli, S. Misra, C. Secchi,
-A. Macchelli, "Bilateral telemanipulation with time delays: a two-layer approach combining
-passivity and transparency", IEEE Trans. Robotics 27 (2011):
+The values approach the commanded ones, critically damped, so they are C¹ and never leave the
+range of the commands. A rising stiffness adds energy: ½ eᵀ ΔK e for an error e of the spring. An
+energy tank pays for it, after F. Ferraguti, C. Secchi, C. Fantuzzi, "A tank-based approach to
+impedance control with variable stiffness", ICRA 2013. The valve that closes as the tank runs empty
+is that of M. Franken, S. Stramigioli, S. Misra, C. Secchi, A. Macchelli, "Bilateral
+telemanipulation with time delays: a two-layer approach combining passivity and transparency", IEEE
+Trans. Robotics 27 (2011):
 
     tank += STORED · energy dissipated by the damper + energy freed by a falling stiffness
     tank -= energy needed by a rising stiffness;  0 ≤ tank ≤ capacity
@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.compile.compiled import inlined
 from osc_ros.control.data import IMPEDANCE, RATIOS
 from osc_ros.control.tasks.bandwidth import largest_natural_frequency
-from osc_ros.dynamics.algebra.spatial import interval_of, LONGEST_TICK, SETTLED, smoothed
+from osc_ros.dynamics.algebra.spatial import damped, interval_of, LONGEST_TICK, SETTLED, smoothed
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -163,18 +163,14 @@ def _dissipation(d, i, least, fastest):
 
 @inlined
 def _filter(d, i, for_turning, for_moving, dt):
-    pace = SETTLED / d.impedance_ramp[i]
-    decay, wanted, first, now = (
-        np.exp(-pace * dt), d.wanted_impedance[i], d.first_impedance[i], d.impedance[i])
+    time, now, rate = d.impedance_ramp[i] / SETTLED, d.impedance[i], d.impedance_rate[i]
     for a in range(6):
         d.last_stiffness[i, a] = now[STIFFNESS, a]
         for r in range(3):
-            goal = wanted[r, a]
+            goal = d.wanted_impedance[i, r, a]
             if r == STIFFNESS:
                 goal = max(goal * (for_turning if a < 3 else for_moving), SOFTEST)
-            away = first[r, a] - goal
-            first[r, a] = goal + decay * away
-            now[r, a] = goal + decay * (now[r, a] - goal + pace * dt * away)
+            now[r, a], rate[r, a] = damped(now[r, a], rate[r, a], goal, time, dt)
 
 
 @inlined
@@ -246,7 +242,7 @@ class VariableImpedance:
         d, i = self._d, self._i
         d.wanted_impedance[i] = np.maximum(stiffness, SOFTEST), damping_ratio, np.zeros(6)
         d.impedance_stamp[i], d.carried[i] = -np.inf, carried()
-        d.first_impedance[i] = d.impedance[i] = d.wanted_impedance[i]
+        d.impedance[i], d.impedance_rate[i] = d.wanted_impedance[i], 0.0
         d.tank_energy[i], d.carried_share[i] = capacity, 1.0
         d.added_energy[i] = d.freed_energy[i] = d.dissipated_energy[i] = 0.0
         d.impedance_time[i] = -np.inf
