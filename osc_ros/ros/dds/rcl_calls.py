@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rclpy.publisher import Publisher
 
 from osc_ros.compile.addresses import address_of
+from osc_ros.errors import OscError
 from osc_ros.ros.dds.inbox import Inbox
 from osc_ros.ros.dds.rcl_plan import (
     FIRST,
@@ -55,15 +56,18 @@ class Message(ctypes.Structure):
 
 
 def _library(name: str) -> ctypes.CDLL:
-    """Return a library that this process has loaded; OSError if there is none of that name."""
+    """Return a library that this process has loaded; OscError if there is none of that name."""
     for line in Path('/proc/self/maps').read_text(encoding='utf-8').splitlines():
         if f'/{name}.so' in line:
             return ctypes.CDLL(line.split(maxsplit=5)[-1])
-    raise OSError(f'{name} is not loaded')
+    raise OscError(f'the library {name} is not loaded: its functions answer the joint states')
 
 
 def _addresses(library: ctypes.CDLL, *names: str) -> list[int]:
-    """Return the addresses of functions; AttributeError if the library lacks one."""
+    """Return the addresses of functions; OscError if the library lacks one."""
+    if missing := [name for name in names if not hasattr(library, name)]:
+        raise OscError(f"{library._name} lacks {', '.join(missing)}: joint states are answered by "
+                       'the functions of rcl of ROS 2 Humble and later')
     return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
 
 
@@ -87,8 +91,8 @@ class RclCalls:
     """Addresses by which compiled code takes an inbox's messages, and publishes n torques."""
 
     def __init__(self, inbox: Inbox, publisher: Publisher, n: int, more: int) -> None:
-        # The publisher must exist as long as this object. OSError or AttributeError: librcl is not
-        # loaded, or lacks a function.
+        # The publisher must exist as long as this object. OscError: librcl is not loaded, or lacks
+        # a function.
         self._n, self._inbox, self._publisher = n, inbox, publisher.handle
         rcl, self._utilities = _library('librcl'), _library('librcutils')
         self._system, self._mutex = _library('libc'), np.zeros(MUTEX_SIZE, dtype=np.int64)
@@ -108,7 +112,7 @@ class RclCalls:
         for message in self._inbound:
             if self._utilities.rcutils_uint8_array_resize(ctypes.byref(message),
                                                           ctypes.c_size_t(LARGEST)):
-                raise OSError('no memory for a message')
+                raise OscError('no memory for a message')
         self._outbound, self._time = self.new_message(), np.zeros(2, dtype=np.int64)
         self._labelled: list[tuple[Message, NDArray[np.uint8]]] = []
         self._info = np.zeros(INFO_SIZE, dtype=np.int64)

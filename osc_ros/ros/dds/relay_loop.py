@@ -219,15 +219,15 @@ class RelayLoop(Loop):
         return super()._controller() if is_chosen else None
 
     def _take_others(self, why: int) -> None:
-        data, calls = None, self._calls
+        data = None
         if self.engine.acts and not self.source.has_one:
             self._call(self.engine.guard.report_fault, OTHER_PUBLISHER, SEVERAL)
-        if why == COMMAND and calls is not None:
-            data = calls.message(COMMANDS)
+        if why == COMMAND:
+            data = self._calls.message(COMMANDS)
         elif why == NOT_COMPILED:
-            data = self._inbox.take(COMMANDS) if calls is None else calls.take(COMMANDS)
+            data = self._calls.take(COMMANDS)
         if data is not None:
-            gid = b'' if calls is None else calls.gid
+            gid = self._calls.gid
             self._call(self._on_command, data, gid if any(gid) else b'')
 
     def _on_command(self, data: bytes, gid: bytes) -> None:

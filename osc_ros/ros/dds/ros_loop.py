@@ -11,7 +11,7 @@ from contextlib import contextmanager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from threading import current_thread, get_native_id, RLock, Thread
-from time import perf_counter
+from time import perf_counter, sleep
 from time import time as wall_time
 from typing import Any, TypeVar
 
@@ -45,7 +45,7 @@ from osc_ros.ros.dds.rcl_calls import RclCalls
 from osc_ros.ros.dds.serving import FAILED, LEFT, MORE_ENTRIES, UNREAD
 from osc_ros.ros.dds.state_publishers import StatePublishers
 from osc_ros.ros.messages import commands, messages
-from osc_ros.ros.messages.publishers import publishers, UNKNOWN_GID
+from osc_ros.ros.messages.publishers import publishers
 from osc_ros.ros.messages.serialized_states import Reading
 from osc_ros.ros.parameters.state_input import StateInput
 
@@ -103,16 +103,14 @@ class Loop:
         self._inbox = Inbox(hidden_node(owner, 'loop'), (
             JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data),
             *topics)
+        self._calls = RclCalls(self._inbox, output.publisher, len(self.joints), MORE_ENTRIES)
+        self._compiled = CompiledAnswers(
+            self._calls, output.order, period, self.engine.kernels, self._relayed())
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self._calls = self._new_calls()
-        self._compiled = None if self._calls is None else CompiledAnswers(
-            self._calls, output.order, period, self.engine.kernels, self._relayed())
         self._is_open = True
-        self._threads = [Thread(target=self._spin, name='control loop', daemon=True)]
-        if self._compiled is not None:
-            self._threads.append(Thread(target=self._plan, args=(self._compiled,), name='plans',
-                                        daemon=True))
+        self._threads = [Thread(target=self._spin, name='control loop', daemon=True),
+                         Thread(target=self._plan, name='plans', daemon=True)]
         for thread in self._threads:
             thread.start()
 
@@ -121,23 +119,12 @@ class Loop:
         self._owner.destroy_timer(self._poster)
         with self._lock:  # so that `_serve` does not begin after its check of `_is_open`
             self._is_open = False
-            if self._compiled is not None:
-                self._compiled.interrupt()
-                self._compiled.wake()
+            self._compiled.interrupt()
+            self._compiled.wake()
         for thread in self._threads:
             thread.join()
-        if self._calls is not None:
-            self._calls.close()
+        self._calls.close()
         self._inbox.node.destroy_node()
-
-    def _new_calls(self) -> RclCalls | None:
-        """Return the calls of rcl; None if this process cannot make them."""
-        try:
-            return RclCalls(self._inbox, self._output.publisher, len(self.joints), MORE_ENTRIES)
-        except (OSError, AttributeError) as error:
-            self._post('warning', 'messages are taken by Python, and not in compiled code, and '
-                       f'their publishers cannot be told apart: {error}')
-            return None
 
     def _relayed(self) -> Any:
         """Return the record of the commands of another controller."""
@@ -151,8 +138,7 @@ class Loop:
     @property
     def time(self) -> float:
         """Stamp of the newest valid state [s], including states that compiled code answered."""
-        if self._compiled is not None:
-            self._process_answers_meanwhile(self._compiled)
+        self._process_answers_meanwhile()
         return self.engine.time
 
     @property
@@ -194,25 +180,24 @@ class Loop:
         """Call `what(engine, *arguments)`, which only reads; return its result, or raise."""
         # The loop continues. If it answered a state during the call, the result may be
         # inconsistent, and the call is repeated; after ATTEMPTS calls, `request` makes it.
-        if (compiled := self._compiled) is not None:
-            self._process_answers_meanwhile(compiled)
-            for _ in range(ATTEMPTS):
-                with self._lock:
-                    steps, failure = compiled.steps, None
-                    try:
-                        found = what(self.engine, *arguments)
-                    except Exception as error:  # any error, from inconsistent numbers
-                        failure = error
-                    if 0 <= steps == compiled.steps:
-                        if failure is not None:
-                            raise failure
-                        return found
+        self._process_answers_meanwhile()
+        for _ in range(ATTEMPTS):
+            with self._lock:
+                steps, failure = self._compiled.steps, None
+                try:
+                    found = what(self.engine, *arguments)
+                except Exception as error:  # any error, from inconsistent numbers
+                    failure = error
+                if 0 <= steps == self._compiled.steps:
+                    if failure is not None:
+                        raise failure
+                    return found
         return self.request(what, *arguments)
 
-    def _process_answers_meanwhile(self, compiled: CompiledAnswers) -> None:
+    def _process_answers_meanwhile(self) -> None:
         """Call `_process_answers` while compiled code may be answering another state."""
         with self._lock:
-            errors = self._process_answers(compiled)
+            errors = self._process_answers()
         if errors:
             self.request(lambda engine: self._fail_after(errors))
 
@@ -222,23 +207,22 @@ class Loop:
         kept = self.engine.setups  # until a state is answered again: freeing one takes 3 ms
         with self._lock, ExitStack() as stack:
             errors: list[str] = []
-            if (compiled := self._compiled) is not None and self._depth == 0:
+            if self._depth == 0:
                 # before, because in the context a state may have to wait
-                stack.enter_context(compiled.held(
-                    lambda: errors.extend(self._process_answers(compiled))))
-                stack.callback(self._end_parked, compiled)
+                stack.enter_context(self._compiled.held(
+                    lambda: errors.extend(self._process_answers())))
+                stack.callback(self._end_parked)
             self._depth += 1
             try:
-                if compiled is not None:
-                    self._fail_after([*errors, *self._process_answers(compiled)])
+                self._fail_after([*errors, *self._process_answers()])
                 yield
             finally:
                 self._depth -= 1
         del kept
 
-    def _end_parked(self, compiled: CompiledAnswers) -> None:
+    def _end_parked(self) -> None:
         """Let compiled code go on with the next state as the engine is now."""
-        compiled.use(self._controller(), self.engine.guard.settings.deadline)
+        self._compiled.use(self._controller(), self.engine.guard.settings.deadline)
 
     def _controller(self) -> Any:
         """Return the record with which compiled code computes the next torques."""
@@ -331,9 +315,8 @@ class Loop:
 
     def do_posted(self) -> None:
         """Call the handlers of events in order, then the listener; in the owner's thread."""
-        if self._compiled is not None:
-            self._process_answers_meanwhile(self._compiled)
-            self._renew()
+        self._process_answers_meanwhile()
+        self._renew()
         call_handlers([self._posted.popleft() for _ in range(len(self._posted))], self._handlers)
         for _ in range(len(self._sent)):
             command = self._sent.popleft()
@@ -364,13 +347,12 @@ class Loop:
                 data = None
                 if why == NOT_COMPILED:
                     self._inbox.wait(watch_at - perf_counter())
-                    data = self._inbox.take() if self._calls is None else self._calls.take()
-                elif why == UNREAD and self._calls is not None:
+                    data = self._calls.take()
+                elif why == UNREAD:
                     data = self._calls.message()
                 if data is not None:
                     self._came = perf_counter()
-                    self._call(self._on_joint_states, data,
-                               UNKNOWN_GID if self._calls is None else self._calls.gid)
+                    self._call(self._on_joint_states, data, self._calls.gid)
                 self._take_others(why)
                 if data is not None or why != NOT_COMPILED:
                     if self.engine.state_age < watch_period:  # the next state may come in time
@@ -388,10 +370,9 @@ class Loop:
 
     def _serve(self, until: float) -> int:
         """Answer states in compiled code until Python has work; see `CompiledAnswers.run`."""
-        if (compiled := self._compiled) is None:
-            return NOT_COMPILED
+        compiled = self._compiled
         with self._lock:
-            self._fail_after(self._process_answers(compiled))
+            self._fail_after(self._process_answers())
             if self.engine.asks:
                 self._call(self.engine.plan)
             compiled.begin(self._controller() if self._is_open else None,
@@ -405,11 +386,10 @@ class Loop:
         except Exception as failure:  # any error: the commands must not stop
             why, error = FAILED, f'{type(failure).__name__}: {failure}'
         with self._lock:
-            self._fail_after(self._process_answers(compiled))
+            self._fail_after(self._process_answers())
         if why == FAILED and self._owner.context.ok():
-            self._compiled = None
-            compiled.wake()  # so that the thread that plans ends
-            self._call(self.engine.fail, f'{error}; from now on Python takes the messages')
+            self._call(self.engine.fail, error)
+            sleep(WATCH_PERIOD)  # it may fail again at once
         return why
 
     @property
@@ -419,22 +399,22 @@ class Loop:
         return (stale.timeout >= LOCKSTEP_TIMEOUT
                 or bool(self._owner.get_clock().ros_time_is_active))
 
-    def _plan(self, compiled: CompiledAnswers) -> None:
+    def _plan(self) -> None:
         """Make the plans that compiled code requests."""
         _show_name()
         while True:
-            compiled.wait_for_wake()
-            if not self._is_open or self._compiled is not compiled:
+            self._compiled.wait_for_wake()
+            if not self._is_open:
                 return
             try:
                 self.request(Engine.plan)
             except Exception as error:  # any error: later plans must be made
                 self._post('error', f'control loop: {type(error).__name__}: {error}')
 
-    def _process_answers(self, compiled: CompiledAnswers) -> list[str]:
+    def _process_answers(self) -> list[str]:
         """Process the answers of compiled code in Python, under the lock; return error texts."""
         errors: list[str] = []
-        if (answers := compiled.take_answers()) is None:
+        if (answers := self._compiled.take_answers()) is None:
             return errors
         for done, is_plain in answers.groups(self.engine.guard.settings.deadline):
             try:

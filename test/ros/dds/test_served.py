@@ -3,6 +3,7 @@
 
 """Joint states are answered in compiled code, whatever Python does in the process."""
 
+import ctypes
 import gc
 import json
 import os
@@ -25,12 +26,14 @@ from blocked import done_while_python_is_blocked
 from common import import_path, PATIENCE
 from node_rig import gravity, JOINTS, READY, Rig, use_newest_publisher
 from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.errors import OscError
 from osc_ros.loop import requests
 from osc_ros.loop.journal import loaded_piece
 from osc_ros.loop.process import realtime
 from osc_ros.recording.replay import Replay
 from osc_ros.recording.tape import runs_of, segments_of
 from osc_ros.ros.dds import rcl_calls
+from osc_ros.ros.dds.rcl_plan import PUBLISH
 from osc_ros.ros.messages import commands
 from readers import arguments_of, READERS
 
@@ -170,14 +173,43 @@ def test_no_state_waits_while_settings_that_were_replaced_are_freed(spin):
     assert depths and not any(depths)
 
 
+def test_compiled_code_goes_on_after_a_message_that_could_not_be_published(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    loop, plan = rig.controller._loop, rig.controller._loop._calls.plan
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 3)
+    publish, failures = kind(int(plan[PUBLISH])), []
+
+    def fails_once(*given):
+        if not failures:
+            failures.append(True)
+            return 1
+        return publish(*given)
+
+    replaced = kind(fails_once)
+    plan[PUBLISH] = ctypes.cast(replaced, ctypes.c_void_p).value
+    rig.hardware.state()
+    spin(lambda: failures and loop.engine.guard.cause == 'not_finite', why='for the failure')
+    before = loop._compiled.steps
+    spin(lambda: rig.hardware.state() and loop._compiled.steps > before + 5, why='for answers')
+    require_weight_carried(rig)
+    assert rig.controller._loop.mode == 'active'
+
+
+def test_rcl_without_a_function_is_refused_by_its_name():
+    with pytest.raises(OscError, match='librcl.*lacks rcl_wait_for_godot'):
+        rcl_calls._addresses(rcl_calls._library('librcl'), 'rcl_wait', 'rcl_wait_for_godot')
+    with pytest.raises(OscError, match='libnothing is not loaded'):
+        rcl_calls._library('libnothing')
+
+
 def test_answers_are_processed_just_before_a_state_may_have_to_wait(spin, monkeypatch):
     loop = Rig(spin, velocity='measured').activate().controller._loop
     order, process, calls = [], loop._process_answers, loop._calls
     locking, sleep = calls._locking, rcl_calls.sleep
     with monkeypatch.context() as watched:
         watched.setattr(rcl_calls, 'sleep', lambda time: (order.append('sleep'), sleep(time)))
-        watched.setattr(loop, '_process_answers', lambda compiled: (
-            order.append('process'), process(compiled))[1])
+        watched.setattr(loop, '_process_answers', lambda: (
+            order.append('process'), process())[1])
         watched.setattr(calls, '_locking', SimpleNamespace(
             pthread_mutex_trylock=lambda mutex: (
                 order.append('lock'), locking.pthread_mutex_trylock(mutex))[1],
