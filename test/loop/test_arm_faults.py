@@ -178,11 +178,11 @@ def said_and_sent(monkeypatch, share, at_once):
     for module in (process, hardware_engine):
         monkeypatch.setattr(module, 'perf_counter', lambda: now)
     for done in range(at_once, 641, at_once):
-        while engine._cycle < done:  # what Python has to do ends a call
-            engine._try_cycle(min(at_once, done - engine._cycle))
+        while engine._arm.cycle < done:  # what Python has to do ends a call
+            engine._try_cycle(min(at_once, done - engine._arm.cycle))
         if done % 128 == 16 and engine.mode == IDLE:
             engine.activate()
-            engine._cycle = done
+            engine._arm.cycle = done
         if done % 128 == 48 and engine.mode == ACTIVE:
             goal = law.pose.copy()
             goal[:3, 3] += rng.uniform(-0.05, 0.05, 3)

@@ -33,12 +33,14 @@ ARM_STATE = Table(
     Slot('numbers', (4,), 'mixed', 'whether torques were sent; index of the mode in MODES; whole '
          'seconds and nanoseconds of the stamp'),
     Slot('arrived', (), 's', 'when `read` returned'),
+    Slot('started', (), 's', 'when `write` was called'),
     Slot('done', (), 's', 'when `write` returned'),
     Slot('read', (), '', 'address of a C function that writes the next state here', int),
     Slot('write', (), '', 'address of a C function that sends `tau`', int),
     Slot('step', (), '', 'address of `step`', int),
     Slot('sense', (), '', 'address of `sense`', int),
     Slot('count', (), '', 'number of written records', int),
+    Slot('cycle', (), '', 'number of cycles so far', int),
     Slot('q', ('n',), 'rad, m', 'positions'),
     Slot('qd', ('n',), 'rad/s, m/s', 'velocities'),
     Slot('effort', ('n',), 'N·m, N', 'measured torques'),
@@ -46,12 +48,14 @@ ARM_STATE = Table(
 
 
 @kernel
-def run_cycles(controller, arm, ring, counters, records, most, deadline):
+def run_cycles(controller, arm, ring, counters, records, times, most, deadline):
     """Run up to `most` cycles, until Python has work; return RECORDED, FULL, LEFT or FAILED."""
     # `ring`: (ROWS, …) words of records ANSWER; `counters`, `records`: see `channel.Channel`;
-    # `deadline`: longest time to answer a state [s]
+    # `times`: see `ArmCycles`; `deadline`: longest time to answer a state [s]
     d, nothing = controller.d, np.int64(0)
     for _ in range(most):
+        row = times[arm.cycle % len(times)]
+        arm.cycle += 1
         if c_at(arm.read, (nothing,)) != 0:
             return FAILED
         at = answered_at(ring[arm.count].ctypes.data)
@@ -64,12 +68,14 @@ def run_cycles(controller, arm, ring, counters, records, most, deadline):
         arm.count += 1
         is_answered = np.isfinite(at.tau[0])
         arm.numbers[0] = is_answered or d.has_sent  # a state is never left without torques
+        row[0], row[1], row[2] = arm.arrived, 0.0, 0.0
         if arm.numbers[0] > 0.0:
             for i in range(at.n):
                 arm.tau[i] = at.tau[i] if is_answered else d.sent[i]
             if c_at(arm.write, (nothing,)) != 0:
                 return FAILED
             at.done = arm.done
+            row[1], row[2] = arm.started, arm.done
         if code == REJECTED:
             return LEFT
         put_touch(arm.sense, controller, at)
@@ -88,7 +94,7 @@ def compile_cycles() -> Callable[..., int]:
     """Compile or load the kernel; return a quick callable."""
     records = types.Array(types.float64, 2, 'C')
     return entry(run_cycles, CONTROLLER.numba_type, ARM_STATE.numba_type, records,
-                 types.Array(types.int64, 1, 'C'), records, types.int64, types.float64)
+                 types.Array(types.int64, 1, 'C'), records, records, types.int64, types.float64)
 
 
 class ArmCycles:
@@ -101,6 +107,8 @@ class ArmCycles:
         self._run = compile_cycles()
         # where each cycle is recorded, see `Channel.places`; nobody reads these
         self.places = NO_COUNTERS, np.zeros((1, width(n)))
+        # (k, 3) of the last k cycles: return of `read`, call and return of `write`, or 0 [s]
+        self.times = np.zeros((1, 3))
         self._n, self._ring = n, np.array([ANSWER.new(n=n).words] * ROWS)
         of_c = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64)
         self._functions = [of_c(partial(self._call, one)) for one in (read, write)]
@@ -119,7 +127,7 @@ class ArmCycles:
     def run(self, controller: Any, most: int, deadline: float) -> int:
         """Return the result of `run_cycles`; raise what a call of the arm has raised."""
         self.failure = None
-        why = self._run(controller, self.arm, self._ring, *self.places, most, deadline)
+        why = self._run(controller, self.arm, self._ring, *self.places, self.times, most, deadline)
         if self.failure is not None:
             raise self.failure
         return why

@@ -116,7 +116,7 @@ class HardwareEngine(Engine):
         self._has_written = False
         self.state_read = state = self.hardware.read()
         arm, (q, qd, effort, numbers, _) = self._arm, self._places
-        arm.arrived = self._arrival_time()
+        arm.arrived = self._now()
         time, q[:], qd[:], effort[:] = state
         self._stamp = whole, rest = divmod(round(time * 1e9), 1_000_000_000)
         arm.time, numbers[2], numbers[3] = whole + 1e-9 * rest, whole, rest
@@ -133,10 +133,6 @@ class HardwareEngine(Engine):
         return self.update(self._arm.time, q.copy(), qd.copy(), self._stamp, self._arm.arrived,
                            effort.copy())
 
-    def _arrival_time(self) -> float:
-        """Return the time at which the state that was just read has arrived [s]."""
-        return self._now()
-
     def _now(self) -> float:
         return perf_counter()
 
@@ -148,7 +144,7 @@ class HardwareEngine(Engine):
 
     def _write_answer(self) -> None:
         """Send the torques of the record ARM_STATE to the arm."""
-        self._has_written = True
+        self._has_written, self._arm.started = True, self._now()
         self.hardware.write(self._places[-1].copy())
         self._arm.done = self._now()
 

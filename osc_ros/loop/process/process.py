@@ -12,7 +12,7 @@ import os
 import pickle
 import sys
 from threading import Event, Thread
-from time import perf_counter, perf_counter_ns, sleep
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,10 @@ class ArmEngine(HardwareEngine):
         self._builder = ThreadPoolExecutor(1, initializer=realtime.stay_behind)
         self._prepared: Future[CompiledLaw] = Future()
         self._is_alone = self._is_lost = False
-        self._cycles.places = channel.places
-        self._cycle = self._collected = 0
-        self._file = system.record_cycles
-        self._times = np.zeros((RECORDED if self._file else 1, 3), dtype=np.int64)
+        self._cycles.places, self._file = channel.places, system.record_cycles
+        self._collected = 0
+        if self._file:
+            self._cycles.times = np.zeros((RECORDED, 3))
 
     # The node calls these methods: it sends requests to this process through the channel.
 
@@ -123,7 +123,8 @@ class ArmEngine(HardwareEngine):
                 self._serve()
         finally:
             if self._file:
-                np.save(self._file, self._times[:min(self._cycle, RECORDED)])
+                times = self._cycles.times[:self._arm.cycle]
+                np.save(self._file, np.round(1e9 * times).astype(np.int64))
 
     def _try_cycle(self, most: int = ROWS) -> None:
         try:
@@ -144,11 +145,15 @@ class ArmEngine(HardwareEngine):
 
     def cycle(self, most: int = 1) -> bool:
         """Do cycles, see `HardwareEngine.cycle`, and record states and torques."""
-        self._arm.numbers[1] = MODES.index(self.mode)
+        arm, times, is_idle = self._arm, self._cycles.times, not self.acts
+        arm.numbers[1] = MODES.index(self.mode)
+        arm.cycle += is_idle
         if not (is_recorded := super().cycle(most)):
             self._record()  # at the end, so that the record has the final mode of the cycle
-        if self._cycle - self._collected >= COLLECTED:
-            self._collected = self._cycle
+        if is_idle:
+            times[(arm.cycle - 1) % len(times)] = arm.arrived, 0.0, 0.0
+        if arm.cycle - self._collected >= COLLECTED:
+            self._collected = arm.cycle
             realtime.collect_garbage()
         return is_recorded
 
@@ -166,21 +171,6 @@ class ArmEngine(HardwareEngine):
               file=sys.stderr, flush=True)
         self._latest = perf_counter() + ENDING
         self.end()
-
-    def _read(self) -> None:
-        self._cycle += 1
-        super()._read()
-
-    def _arrival_time(self) -> float:
-        now = super()._arrival_time()
-        self._times[(self._cycle - 1) % len(self._times), 0] = perf_counter_ns()
-        return now
-
-    def _write_answer(self) -> None:
-        times = self._times[(self._cycle - 1) % len(self._times)]
-        times[1] = perf_counter_ns()
-        super()._write_answer()
-        times[2] = perf_counter_ns()
 
     def _record(self) -> None:
         q, qd, effort, numbers, tau = self._places
