@@ -44,7 +44,6 @@ SOLIDS = Table(  # k solids
     Slot('since', ('k',), 's', 'time from which it counts, or leaves'),
     Slot('has_changed', ('k',), '', 'whether it has changed since the last tick', bool),
     Slot('may_be_touched', ('k',), '', 'whether the tips may touch it', bool))
-solids_at = SOLIDS.at  # kernels take the function
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The records of a controller: M has constants, from settings and robot; D changes at each tick.
+The records of a controller: Python writes M, from settings and robot, and each tick D.
 
 Stages take both, or the record LAW that has them. M and D are those of the supervisor, LAW_M and
 LAW_D those of a law for one choice of settings, RUN is that of the law for all of them. Motions,
@@ -56,7 +56,8 @@ M = Table(
          'angle', bool),
     # check of a state
     Slot('period', (), 's', 'expected interval of the states'),
-    Slot('blend_time', (), 's', 'time constant with which lower limits come into force'),
+    Slot('blend_time', (), 's', 'time constant with which lower speed limits come '
+         'into force; duration of a change of effort limits or of the model'),
     Slot('speed_limits', ('n',), 'rad/s, m/s', 'speeds above which a joint is too fast'),
     # watchdogs
     Slot('settle_time', (), 's', 'time without a cause before its reaction ends'),
@@ -424,7 +425,7 @@ IMPEDANCE = (
     Slot('impedance_time', ('k',), 's', 'time of the last tick of the impedance; -infinite before '
          'the first'))
 
-# State of the limits of a law, which `Limiter.forget` sets to zero.
+# State of the limits of a law, which `Limiter.forget` resets.
 OF_LIMITS = (
     Slot('limits', (LIMITS, 'n'), 'see limits', 'the limits in force'),
     *(Slot(name, ('n',), unit, f'{what} in force', row=('limits', i))
@@ -594,7 +595,6 @@ LAW_D = Table(
         Slot('gravity_load', ('n',), 'N·m, N', 'torques that hold the joints against gravity'),
         Slot('window', (2, 'n'), 'N·m, N', 'least and most torques, within the effort limits'),
         Slot('M_inv', ('n', 'n'), '1/(kg·m²), 1/kg', 'inverse of the inertia matrix'),
-        Slot('unit', ('n',), '', 'memory for the inverse'),
         Slot('tau_acting', ('n',), 'N·m, N', 'torque that acts on the joints, without the '
              'compensation of model errors'),
         Slot('near_loss', ('n',), 'rad/s², m/s²', 'acceleration that near pairs took'),
@@ -617,6 +617,3 @@ LAW_D = Table(
         Slot('push_torque', ('n',), 'N·m, N', 'multipliers as torques of the joints'),
         Slot('push_acceleration', ('n',), 'rad/s², m/s²', 'M⁻¹ times these torques'),
         Slot('qdd_change', ('n',), 'rad/s², m/s²', 'change of `qdd_law`, by damping and bounds')))
-
-m_at, d_at, law_m_at, law_d_at = M.at, D.at, LAW_M.at, LAW_D.at
-run_at = RUN.at  # kernels take the functions

@@ -312,7 +312,7 @@ class Law:
         Torques need Python if the chosen method of the dynamics is not compiled.
 
         """
-        return not self.is_blending and self._setup.has_kernel
+        return not (self.is_blending or self.waits) and self._setup.has_kernel
 
     @property
     def space(self) -> OperationalSpace:

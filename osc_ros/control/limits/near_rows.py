@@ -116,7 +116,6 @@ CLEARANCE = Table(  # for k capsules and m planes of the fence; none: the arm do
         Slot('last_bias', (MOST_NEAR,), 'm/s²', '`near_bias` of the last tick'),
         Slot('last_driven', (MOST_NEAR,), 'm/s²', '`near_driven` of the last tick'),
         Slot('row', ('n',), '', 'memory for a row')))
-clearance_at = CLEARANCE.at  # kernels take the function
 
 
 @inlined

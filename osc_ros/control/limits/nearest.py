@@ -6,7 +6,7 @@ The acceleration within all limits that is nearest to the law's, and its torque.
 
 Four kinds of quantities have bounds: the accelerations of the joints, their torques M q̈ + h, the
 second derivatives of their gravity loads (`osc_ros.control.limits.load`), and those of distances
-(`osc_ros.control.limits.clearance`). With x = q̈ - q̈_law, the acceleration minimizes
+(`osc_ros.control.limits.near_rows`). With x = q̈ - q̈_law, the acceleration minimizes
 
     xᵀ M x + Σ (Jᵢ x)ᵀ Wᵢ (Jᵢ x) / YIELDING¹⁻ⁱ
 

@@ -37,7 +37,6 @@ CONTACT = Table(
     Slot('peaks', ('n',), 'N·m, N', 'largest external torques so far'),
     Slot('peak_wrench', (2,), 'N, N·m', 'largest force and moment so far'),
     Slot('value', (), 'N·m, N', 'torque, force or moment of the last contact'))
-contact_at = CONTACT.at  # kernels take the function
 
 
 @kernel

@@ -98,7 +98,6 @@ COMPENSATION = Table(
     room=(
         Slot('external', ('n',), 'N·m, N', 'external torques but for those along axes that yield'),
         Slot('least', ('n',), 'N·m, N', 'least change of `torque`: of joints that are stuck')))
-compensation_at = COMPENSATION.at  # kernels take the function
 
 
 @inlined

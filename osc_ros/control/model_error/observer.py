@@ -99,7 +99,6 @@ OBSERVER = Table(
         Slot('driver_mean', ('n',), 'N·m, N', 'mean torques of the driver since the last state'),
         Slot('unit', ('n',), 'rad/s, m/s', 'velocity of one joint'),
         Slot('work', ('n', WORK_WIDTH), '', 'memory of the pass over the bodies')))
-observer_at = OBSERVER.at  # kernels take the function
 
 
 @inlined

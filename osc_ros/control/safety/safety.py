@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.compile.addresses import calling, VECTOR
 from osc_ros.compile.compiled import inlined, kernel, stage
-from osc_ros.control.data import D, FAULTS, M
+from osc_ros.control.data import FAULTS
 from osc_ros.control.safety.causes import (
     ABANDONS,
     DEACTIVATE,
@@ -393,6 +392,3 @@ def answer(m, d, now, tau):
             d.stopped = max(d.stopped, HOLDS if is_contact else REJOINS)
     _put_sent(m, d, now, source, is_of_law)
     return source
-
-
-answer_at = calling(M, D, float, VECTOR)

@@ -307,7 +307,7 @@ def _record_change(d, time, now, q, qd):
 
 @inlined
 def _put_limits(m, d, kept):
-    """Set the speed limits to those of the plan, or `kept` times the last ones if higher."""
+    """Set the speed limits to those of the settings, or `kept` times the last ones if higher."""
     for i in range(d.n):
         before = kept * d.speed_limits[i]
         limit = m.speed_limits[i]

@@ -86,7 +86,6 @@ SET_POINT = Table(
          int),
     Slot('times_at', (), '', 'address of these times', int),
     Slot('coefficients_at', (), '', 'address of the coefficients', int))
-set_point_at = SET_POINT.at  # kernels take the function
 
 
 @inlined

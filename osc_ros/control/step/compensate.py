@@ -14,12 +14,13 @@ from osc_ros.control.step.blend import blended_driver, own_torque
 from osc_ros.control.step.law_record import stage_at
 from osc_ros.control.step.reference import integrate, note_tick, put_forces, put_motion
 from osc_ros.control.step.stages import MOTION, RESPONSE
+from osc_ros.control.tasks.feedback import mobility_of
 from osc_ros.control.tasks.free import put_friction
 from osc_ros.dynamics.algebra.spatial import assign
 
 
 @stage
-def follow(law, Lambda_inv):
+def follow(law):
     """Advance the reference motion for the friction compensation; return a status code."""
     entry, m, d = law.stage, law.m, law.d
     dt = d.time - d.reference_time
@@ -27,7 +28,7 @@ def follow(law, Lambda_inv):
     # forces that change the tasks' velocities to those of their targets, and the response to them
     put_forces(m, d)
     status = stage_at(entry, (law, RESPONSE, d.zeros, d.rate_forces, d.reference_change))
-    put_motion(m, d, dt, Lambda_inv)
+    put_motion(m, d, dt, mobility_of(law))
     note_tick(d)
     return status | stage_at(entry, (law, MOTION, d.qd, d.reference_qdd, d.reference_tau))
 

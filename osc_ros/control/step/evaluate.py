@@ -12,30 +12,32 @@ from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import advance_posture, posture_acceleration, put_springs
 from osc_ros.control.step import blend
 from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, DELAY, PERIOD_CHANGE, PERIOD_SHARE
-from osc_ros.control.tasks.feedback import put_references
+from osc_ros.control.tasks.feedback import mobility_of, put_references
 from osc_ros.control.tasks.free import put_damping
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
 from osc_ros.dynamics.algebra.spatial import assign, move_towards, step_share
 
 
 @stage
-def approach(m, d, posture, Lambda_inv):
+def approach(law):
     """Advance limits and references; write acceleration of the posture, torques of springs."""
-    # This runs before the dynamics of the tick, so Λ⁻¹ (6 m, 6 m) is that of the last tick.
+    # This runs before the dynamics of the tick.
+    m, d = law.m, law.d
     d.tick = d.time - d.last_time if d.has_last and d.time > d.last_time else 0.0
     if d.limits_age <= m.blend_time:
         share = step_share(d.limits_age, d.tick, m.blend_time, False)
         d.limits_age += d.tick
         for row in range(len(d.limits)):
             move_towards(d.limits[row], m.limits[row], share)
-    put_references(m, d, Lambda_inv)
+    put_references(m, d, mobility_of(law))
     if m.is_guided:
         put_damping(m, d)
-    posture_acceleration(m, d, posture, d.qd, d.qdd_posture)
-    put_springs(d, posture)
+    posture_acceleration(m, d, law.posture, d.qd, d.qdd_posture)
+    put_springs(d, law.posture)
 
 
-# Longest interval that counts as a tick [s]. After a longer one, a change of gravity is completed.
+# Longest interval that counts as a tick [s]. After a longer one, a change of gravity is completed,
+# and the reference motion is not integrated.
 PAUSE = 0.1
 # Largest rate of change of gravity in the model [m/s³]; a base that rotates at 2 rad/s causes it.
 GRAVITY_RATE = 20.0

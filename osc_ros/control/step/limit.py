@@ -7,9 +7,10 @@ Limit: the nearest torques within all limits, and their rates.
 The limiter changes the law's torques, as little as possible, so that the joints keep their limits.
 
 Limits of position and velocity become bounds of the accelerations (`limits.bounds`). With the
-bounds of the torques and of the gravity loads (`limits.load`) they define the admissible
-accelerations. The limiter commands the admissible acceleration nearest to the law's, in a norm
-that weights the tasks more than the posture (`limits.nearest`).
+bounds of the torques, of the gravity loads (`limits.load`) and of the distances
+(`limits.near_rows`) they define the admissible accelerations. The limiter commands the admissible
+acceleration nearest to the law's, in a norm that weights the tasks more than the posture
+(`limits.nearest`).
 """
 
 from __future__ import annotations
@@ -290,7 +291,7 @@ def limit_torque(law):
         d.tau_limited[i] = d.tau_motion[i] + d.tau_springs[i]
     near = near_bounds(m, d, law.clearance, law.gravity)
     if near >= 0 or d.is_blended:
-        status |= stage_at(law.stage, (law, INVERSE_MASS, d.unit,
+        status |= stage_at(law.stage, (law, INVERSE_MASS, d.q,
                                        view(d.M_inv, 0, (d.n * d.n,)), d.qd))
     if near >= 0:
         limit(m, d, near)

@@ -21,10 +21,10 @@ import numpy as np
 from osc_ros.compile.compiled import inlined
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.posture import posture_acceleration
+from osc_ros.control.step.evaluate import PAUSE
 from osc_ros.control.tasks.task import Gains
 from osc_ros.dynamics.priority.priority import forces_for, subtract_velocity, velocity_wanted
 
-PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
 # Time constant with which `longest_tick` becomes shorter after a long interval between two ticks:
 # a loop that was interrupted recently may be interrupted again [s].
 MEMORY = 5.0

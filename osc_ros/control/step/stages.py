@@ -29,7 +29,7 @@ NONE, NO_INTEGERS = np.zeros(0), np.zeros(0, dtype=np.int64)
 
 # Indices of the stages. Each takes up to three arrays, and writes those that are marked (w).
 # Outward pass: q, q̇, q̈. Jacobian: J (w). Inward pass: q̈ of the outward pass, F, τ (w). Response:
-# τ, F, M⁻¹(τ + JᵀF) (w). Inverse mass matrix: memory (n,), M⁻¹ (w). Torques of a motion at the
+# τ, F, M⁻¹(τ + JᵀF) (w). Inverse mass matrix: any (n,), M⁻¹ (w). Torques of a motion at the
 # same state: q̇, q̈, τ (w).
 STAGES = OUTWARD, JACOBIAN, INWARD, RESPONSE, INVERSE_MASS, MOTION = range(6)
 

@@ -6,9 +6,9 @@ The way of a torque, a stage a line: from a joint state to the torques that are 
 
 `step` has the supervision, and `watch` that without a state. `law_torque` is what a law does
 whatever its settings, `setup_torque` what it does for one choice of settings; during a change of
-settings both choices compute, and `law_torque` blends. The stages are in `check`, `evaluate`,
-`approach`, `stages` (the sweeps of the dynamics: outward, inward), `forces`, `limit`, `blend`,
-`compensate`, `react`.
+settings both choices compute, and `law_torque` blends. The stages are in `check`, `evaluate` (and
+`approach`), `stages` (the sweeps of the dynamics: outward, inward), `forces`, `limit`, `blend`,
+`compensate` (with `reference`), `react`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from osc_ros.control.step.blend import blend, own_torque, take_state
 from osc_ros.control.step.check import check, estimate, is_repeated, observes_first
 from osc_ros.control.step.compensate import compensate_errors, compensate_friction, follow
 from osc_ros.control.step.evaluate import approach, evaluate
-from osc_ros.control.step.forces import links_of, put_forces_of_tasks
+from osc_ros.control.step.forces import put_forces_of_tasks
 from osc_ros.control.step.law_record import INFINITE, REFUSED, stage_at, torque_at
 from osc_ros.control.step.limit import limit_rates, limit_torque
 from osc_ros.control.step.react import note_result, react, report, use_model
@@ -37,10 +37,9 @@ from osc_ros.dynamics.contract.method import DONE
 @kernel
 def step(controller):
     """Write the torques for the sample of D to `tau` of D: within all limits, or NaN."""
-    # Return COMPUTED: the torques of the law, `tau` of LAW_D, are sent. STOPPED: those of a
-    # reaction are sent. REJECTED: the sample is not plausible and not stored; torques
-    # only if a reaction is in force. Other negative numbers (REFUSED, INFINITE): the law has no
-    # torques, a fault; those of a reaction are sent.
+    # Return COMPUTED: they are those of the law, `tau` of LAW_D. STOPPED: those of a reaction.
+    # REJECTED: the sample is not plausible and not stored; torques only if a reaction is in force.
+    # REFUSED, INFINITE: the law has no torques, a fault; those of a reaction.
     law, m, d = controller.law, controller.m, controller.d
     before, now = d.time, d.now
     code = check(controller, law, m, d)
@@ -87,15 +86,15 @@ def law_torque(law):
 def setup_torque(law):
     """Write the parts of the torque for one robot and settings; return COMPUTED or REFUSED."""
     # The caller writes targets and axes first. Rates are not limited.
-    m, d, entry, links = law.m, law.d, law.stage, links_of(law)
-    approach(m, d, law.posture, links.Lambda_inv)
+    m, d, entry = law.m, law.d, law.stage
+    approach(law)
     if stage_at(entry, (law, OUTWARD, d.q, d.qd, d.qdd_posture)) != DONE:
         return REFUSED
     status = stage_at(entry, (law, JACOBIAN, view(d.J, 0, (d.J.size,)), d.q, d.qd))
-    put_forces_of_tasks(m, d, links)
+    put_forces_of_tasks(law)
     status |= stage_at(entry, (law, INWARD, d.qdd_posture, d.link_F, d.tau_motion))
     if m.compensates_friction:
-        status |= follow(law, links.Lambda_inv)
+        status |= follow(law)
     status |= limit_torque(law)
     compensate_friction(law)
     d.plans = look(m, d)

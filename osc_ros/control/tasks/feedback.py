@@ -4,8 +4,8 @@
 """
 From the errors of the tasks to their forces.
 
-Axes, the kind of each task and its error, activation and wrench (`put_references`), feedback
-(`put_feedback`), and the forces of all tasks in one compiled call.
+Activations and commanded impedances (`put_references`), wrenches (`put_wrenches`), then axes,
+kind, error and feedback of each task, and the forces of all tasks (`put_task_forces`).
 
 `put_references` comes before the dynamics of the tick, `put_wrenches` after them, because it
 transforms a measured wrench into the task's frame at this tick.
@@ -19,12 +19,12 @@ torques or no fresh wrench is measured; the filtered error loses weight as the w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, kernel, part
+from osc_ros.compile.compiled import inlined, kernel, part, view, viewing
 from osc_ros.control.tasks.impedance import advance, WRENCH
 from osc_ros.control.tasks.kind import Kind
 from osc_ros.control.tasks.look_at import LookAt, point_on_axis, put_look_at
@@ -42,6 +42,18 @@ from osc_ros.dynamics.algebra.spatial import (
     vector_at,
 )
 from osc_ros.dynamics.priority import priority
+
+
+@viewing
+def poses_of(law):
+    """Poses (m, 4, 4) of the links of a record LAW."""
+    return view(law.pose, 0, (law.d.m, 4, 4))
+
+
+@viewing
+def mobility_of(law):
+    """Λ⁻¹ (6 m, 6 m) of the links of a record LAW; before the dynamics, of the last tick."""
+    return view(law.Lambda_inv, 0, (len(law.a0), len(law.a0)))
 
 
 @inlined
@@ -198,15 +210,14 @@ def _add_correction(m, d, i, R, time, dt):
 
 @kernel
 def put_references(m, d, mobility):
-    """Advance changing activations and commanded impedances."""
-    # `mobility` (6 m, 6 m) is Λ⁻¹ of the links in base axes, of the last tick.
+    """Advance changing activations and commanded impedances; for `mobility` see `mobility_of`."""
     for i in range(d.k):
         if d.activation_age[i] <= m.blend_time:
             share = step_share(d.activation_age[i], d.tick, m.blend_time, True)
             d.activation_age[i] += d.tick
             move_towards(d.activation[i], m.wanted_activation[i], share)
         if d.is_commanded[i] != 0:
-            advance(m, d, i, mobility, d.time)
+            advance(m, d, i, mobility)
             for a in range(6):
                 d.feedback_rates[i, a] = 2.0 * d.impedance[i, 1, a] * np.sqrt(d.impedance[i, 0, a])
 
@@ -235,17 +246,6 @@ def put_wrenches(m, d, poses):
             for a in range(6):
                 d.level_wrench[i, a] += m.moves[i, a] * d.impedance[i, WRENCH, a]
 
-
-
-
-class Links(NamedTuple):
-    """The m links of the tasks at a joint state, base axes."""
-
-    poses: Array  # (m, 4, 4)
-    twists: Array  # (6 m,)
-    J: Array  # (6 m, n)
-    Lambda_inv: Array  # Λ⁻¹ (6 m, 6 m)
-    a0: Array  # (6 m,), accelerations without forces of the tasks
 
 
 @inlined
@@ -277,7 +277,7 @@ def put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
 
 @inlined
 def _put_spring(m, d, i):
-    """Write force, root and weight of a spring, see `level_slots`; overwrite the acceleration."""
+    """Write force, root and weight of a spring, see `LEVELS_D`; overwrite the acceleration."""
     u, e, a, bounds = d.level_u[i], d.level_spring[i], d.level_root[i], m.feedback_bounds[i]
     for half in range(2):
         for k in range(3 * half, 3 * half + 3):
@@ -315,17 +315,18 @@ def _put_level(m, d, i):
 
 
 @part
-def put_task_forces(m, d, links):
+def put_task_forces(law):
     """Write the forces of all tasks on their links, by priority."""
     # The caller must have set `level_wrench` and `level_fastest`.
+    m, d, poses = law.m, law.d, poses_of(law)
     for i in range(d.k):
         link, source = m.level_link[i], m.turns_with[i]
         if source >= 0:
             for k in range(9):
-                d.task_axes[i, k] = links.poses[source, k // 3, k % 3]
+                d.task_axes[i, k] = poses[source, k // 3, k % 3]
         for k in range(16):
-            d.task_pose[i, k // 4, k % 4] = links.poses[link, k // 4, k % 4]
+            d.task_pose[i, k // 4, k % 4] = poses[link, k // 4, k % 4]
         for k in range(6):
-            d.task_twist[i, k] = links.twists[6 * link + k]
+            d.task_twist[i, k] = law.twist[6 * link + k]
         _put_level(m, d, i)
-    priority.put_solution(m, d, links.J, links.Lambda_inv, links.a0)
+    priority.put_solution(m, d, d.J, mobility_of(law), law.a0)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.tasks.bandwidth import largest_damping_rate, largest_natural_frequency
-from osc_ros.control.tasks.feedback import axes_of
+from osc_ros.control.tasks.feedback import axes_of, mobility_of, poses_of
 from osc_ros.control.tasks.task import Gains, Task
 from osc_ros.model.robot import Robot
 from osc_ros.setting import Group, Numbers, setting
@@ -137,16 +137,16 @@ def _put_force(m, d, pose, twist, mobility, axes):
 
 
 @stage
-def guide(m, d, links):
+def guide(law):
     """Write the wrench of damper and walls on the tip, and add it to the forces on the links."""
-    link, mobility, F = m.level_link[0], links.Lambda_inv, d.link_F
-    own = 6 * link
-    _put_force(m, d, links.poses[link], links.twists[own:own + 6],
+    m, d, mobility, F = law.m, law.d, mobility_of(law), law.d.link_F
+    link, own = m.level_link[0], 6 * m.level_link[0]
+    _put_force(m, d, poses_of(law)[link], law.twist[own:own + 6],
                mobility[own:own + 6, own:own + 6], axes_of(d, 0))
     for i in range(6):
         F[own + i] += d.hand_wrench[i]
     for i in range(6):
-        d.hand_acceleration[i] = links.a0[own + i]
+        d.hand_acceleration[i] = law.a0[own + i]
         for j in range(len(F)):
             d.hand_acceleration[i] += mobility[own + i, j] * F[j]
 

@@ -201,13 +201,13 @@ def _pay(m, d, i, dissipated, dt):
 
 
 @inlined
-def advance(m, d, i, mobility, time):
-    """Advance the impedance of task i to a time [s], and write its gains and wrench."""
+def advance(m, d, i, mobility):
+    """Advance the impedance of task i to the time of the tick; write its gains and wrench."""
     # Error, rate and `mobility` (6 m, 6 m), Λ⁻¹ of the links in base axes, are of the last tick.
-    dt = min(max(time - d.impedance_time[i], 0.0), LONGEST_TICK)
+    dt = min(max(d.time - d.impedance_time[i], 0.0), LONGEST_TICK)
     if d.impedance_time[i] == -np.inf:
         dt = 0.0
-    d.impedance_time[i] = time
+    d.impedance_time[i] = d.time
     fastest = _fastest(m, d, i)
     d.level_fastest[i] = fastest
     for_turning, for_moving, least = _find_shares(m, d, i, mobility, fastest)

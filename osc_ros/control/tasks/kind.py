@@ -25,8 +25,8 @@ class Kind:
     A kind defines up to six coordinates of its link: three in rad, then three in m (`axes` says
     which of them are controlled). Their velocity is S v, where v is the twist of the link, and
     their acceleration S a + Ṡ v; S is 6 × 6 and depends on the pose of the link and on the
-    set-point. The compiled part of the kind, a function of its module that `feedback.put_kind`
-    calls, writes for one tick:
+    set-point. `feedback.guided_by_link` says where its target is. The compiled part of the kind, a
+    function of its module that `feedback.put_kind` calls, writes for one tick:
 
         put_NAME(m, d, i) -> share
 

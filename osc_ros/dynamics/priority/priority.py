@@ -758,8 +758,8 @@ class Priorities:
     """Solver for the forces of tasks on links, with the results of its last call."""
 
     # at: index of the link of each of k levels, highest priority first. links, n: numbers of links
-    # and joints. records: (m, d) with the slots of `level_slots`; default: new ones. The caller
-    # writes the commands of the levels to d before each call.
+    # and joints. records: (m, d) with the slots LEVELS_M and LEVELS_D; default: new ones. The
+    # caller writes the commands of the levels to d before each call.
 
     def __init__(self, at: Sequence[int], links: int, n: int, records: Any = None) -> None:
         sizes = {'n': n, 'k': len(at), 'm': links}

@@ -461,8 +461,8 @@ class Controller(ManagedNode):
         spring, old = (one.tasks[0].gains for one in (settings, self._law.settings))
         waits = self._loop.use_setup(prepared, supervision(found, robot, prepared.settings.limits))
         if 'gravity' in changed:
-            self._law.use_gravity(robot.gravity)
             self._loop.request(requests.set_gravity, robot.gravity)
+            self._law.use_gravity(robot.gravity)
         if (not changed.isdisjoint(COMMANDED) and isinstance(spring, Stiffness)
                 and isinstance(old, Stiffness) and all(np.array_equal(*pair) for pair in (
                     (spring.stiffness, old.stiffness),

@@ -5,10 +5,10 @@
 Compiled loop that answers joint states over DDS without the GIL.
 
 `serve` waits for a state, reads it, computes the torques and publishes them, until Python has
-work: a message or state that compiled code does not handle, or a change of the reaction. In a
-relay it also takes the commands of another controller, and publishes them. Another
-thread makes plans between two states. If no state comes in time, the loop publishes the torques of
-the supervisor. It writes its answers to a ring buffer, and Python processes them later.
+work: a message or state that compiled code does not handle, or the end of a reaction. In a relay
+it also takes the commands of another controller, and publishes them. Another thread makes plans
+between two states. If no state comes in time, the loop publishes the torques of the supervisor. It
+writes its answers to a ring buffer, and Python processes them later.
 """
 
 from __future__ import annotations
