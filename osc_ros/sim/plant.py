@@ -17,6 +17,8 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.setpoint.trajectory import require_rigid
+from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError, ModelWarning
 from osc_ros.model.files import urdf_path, urdf_text
 from osc_ros.sim.mjcf.mjcf_description import FLOOR, give_least, require, Urdf
@@ -136,6 +138,8 @@ class Plant:
         if wall is not None:
             add_wall(spec, timestep)
         if ball is not None:
+            if not isinstance(ball, Sequence) or len(ball) != 2:
+                raise InputError(f"ball is {ball!r}: give a link and a radius [m], ('LINK', 0.05)")
             require('link', ball[0], description.links)
             add_ball(spec, *ball, timestep)
         if furnish is not None:
@@ -152,7 +156,7 @@ class Plant:
         self._T_base_root: Array = np.eye(4)
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
         if wall is not None:
-            self._place_wall(np.asarray(wall, dtype=np.float64))
+            self._place_wall(wall)
         self.model.opt.gravity = self._T_base_root[:3, :3].T @ vector('gravity', gravity, 3)
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
 
@@ -186,7 +190,9 @@ class Plant:
             joint.solimp_limit = STOP_IMPEDANCE
             joint.solimp_friction = (0.999, 0.999, 1e-3, 0.5, 2.0)
 
-    def _place_wall(self, pose: Array) -> None:
+    def _place_wall(self, wall: ArrayLike) -> None:
+        pose = finite_array('wall', wall, (4, 4))
+        require_rigid('wall', pose[None])
         T = np.linalg.inv(self._T_base_root) @ pose
         self.model.geom('wall').pos = T[:3, 3]
         mujoco.mju_mat2Quat(self.model.geom('wall').quat, T[:3, :3].ravel())

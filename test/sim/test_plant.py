@@ -403,6 +403,9 @@ def test_a_call_that_cannot_be_served_is_refused(call, message):
     ({'effort_limits': [-1.0] * 7}, "effort .*'panda_joint1' .*-1.0; must be 0"),
     ({'velocity_noise': -1.0}, "'velocity_noise' .*-1.0"),
     ({'timestep': 0.0}, 'timestep .*0.0; must be .*> 0'),
+    ({'wall': 0.4}, r'wall .*\(4, 4\)'),
+    ({'wall': np.ones((4, 4))}, 'wall has the last row'),
+    ({'ball': 0.05}, 'ball is 0.05: give a link and a radius'),
     ({'gravity': (0.0, 9.81)}, r'gravity .*\(0.0, 9.81\); must be 3'),
 ])
 def test_an_argument_that_cannot_be_used_is_refused(changes, message):

@@ -189,7 +189,8 @@ def target(position=(0.4, 0.0, 0.4), quaternion=(1.0, 0.0, 0.0, 0.0), frame='pan
 
 def set_live(rig, **parameters):
     """Set parameters; return the reason of a refusal, or '' if they are accepted."""
-    return rig.controller.set_parameters_atomically(given(**parameters)).reason
+    result = rig.controller.set_parameters_atomically(given(**parameters))
+    return '' if result.successful else result.reason
 
 
 def wrench(force, frame='panda_link0', moment=(0.0, 0.0, 0.0)):

