@@ -142,8 +142,8 @@ _START = (
     Entry('method', 'sweep', f"Method of the dynamics: {', '.join(METHODS)}",
           choices=tuple(METHODS)),
     Entry('workers', 1, "Processes that share the elimination of a plain chain, with 'sweep'; 0 "
-          'measures which number is fastest; more than 1 make an update slower (2 with 12, 64, 200 '
-          'joints: 2.8, 2.1, 1.7 times as long)', lower=0, upper=1024, fixed=True),
+          'measures which number is fastest; more than 1 make an update slower (2 with 12, 64, '
+          '200 joints: 2.8, 2.1, 1.7 times as long)', lower=0, upper=1024, fixed=True),
     Entry('autostart', True, 'Configure and activate without a lifecycle request'),
     Entry('rate', 500.0, 'Expected rate of the joint states [Hz]; longer gaps count as missed '
           'states, longer updates as missed deadlines; limits the gains', lower=1.0,
