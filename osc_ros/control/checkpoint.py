@@ -31,8 +31,8 @@ class Checkpoint(NamedTuple):
     """Immutable copy of the state of an engine at one moment."""
 
     law: LawRecipe
-    # arguments of the supervisor; `Supervisor.texts`; `ContactSense.until`
-    guard: tuple[Robot, Supervision, tuple[Any, ...], float]
+    # arguments of the supervisor; `Supervisor.texts`
+    guard: tuple[Robot, Supervision, tuple[Any, ...]]
     values: dict[str, Any]  # attributes of the engine, see `osc_ros.loop.engine.VALUES`
     remembered: tuple[Any, ...]  # see `Law.remembered`
     sizes: Integers  # (k,) sizes of the arrays of `Engine.state_arrays`

@@ -126,7 +126,7 @@ class Engine(Cycle):
         """Copy everything on which the next torques depend; this takes about 10 µs."""
         guard = self.guard
         return Checkpoint(
-            self.law.recipe, (guard.robot, guard.settings, guard.texts, self.touch.until),
+            self.law.recipe, (guard.robot, guard.settings, guard.texts),
             {name: copy(vars(self)[name]) for name in VALUES}, self.law.remembered,
             *self._copies.of(self.state_arrays()))
 
@@ -134,7 +134,7 @@ class Engine(Cycle):
     def restored(cls, found: Checkpoint, send: Callable[[Array, Stamp | None], None],
                  post: Callable[..., None]) -> Engine:
         """Return an engine in the state of a checkpoint; InputError if it cannot be used."""
-        robot, supervision, texts, until = found.guard
+        robot, supervision, texts = found.guard
         engine = cls(Law.of_recipe(found.law), supervision, 1.0, send, post)
         if robot.joint_names != engine.law.robot.joint_names:
             raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: give"
@@ -153,8 +153,7 @@ class Engine(Cycle):
         load(engine.state_arrays(), found.sizes, found.row)
         if engine._tables.tolist() != TABLES:
             raise InputError('a state of records with other slots: give one of this version')
-        engine.law.remembered, engine.touch.until = found.remembered, until
-        engine.guard.texts = texts
+        engine.law.remembered, engine.guard.texts = found.remembered, texts
         return engine
 
     def state(self) -> str:

@@ -52,7 +52,7 @@ SEGMENTS = 2  # number of segments, and so of checkpoints, within the kept durat
 NUMBER = 8  # bytes of a number of the tape
 PART = 2 ** 16  # bytes of a part of the tape: a longer array would be copied each time it grows
 _PACKED = tuple(Struct(f'={k}d').pack for k in range(64))  # numbers as bytes
-MAGIC = b'OSC5'  # beginning of a piece of this version
+MAGIC = b'OSC6'  # beginning of a piece of this version
 BEGINNING = -1  # start index that stands for the checkpoint of a segment
 FACTS = 'facts'  # name of the entry that changes `Journal.facts`; not a method of the engine
 

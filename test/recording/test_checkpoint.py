@@ -221,7 +221,7 @@ def test_places_of_a_piece_are_six_numbers_before_its_content():
         assert piece_places(data[:44]) == (
             (piece.segment, piece.start, piece.first_call), piece.following)
     for other in (b'', MAGIC, b'\x80\x05' + data, data[:43]):
-        with pytest.raises(InputError, match="'OSC5'"):
+        with pytest.raises(InputError, match="'OSC6'"):
             piece_places(other)
 
 

@@ -30,6 +30,7 @@ CONTACT = Table(
     'Contact',
     Slot('watches', (), '', 'whether the torques are compared', bool),
     Slot('learns', (), '', 'whether thresholds are learned: no contact is reported', bool),
+    Slot('until', (), 's', 'when learning ends, on the clock of the states'),
     Slot('thresholds', ('n',), 'N·m, N', 'larger external torques are a contact'),
     Slot('wrench', (2,), 'N, N·m', 'larger force and moment on the link are one, too'),
     Slot('compensation', ('n',), 'N·m, N', 'compensation in force: thresholds hold for the sum of '
@@ -66,7 +67,7 @@ def touched(contact, o):
             found, contact.value = FORCE, pushing
         elif turning > contact.wrench[1]:
             found, contact.value = MOMENT, turning
-    return NOT_TOUCHED if contact.learns else found
+    return found
 
 
 MARGIN = 1.5  # factor on the largest measured values for learned thresholds
@@ -119,7 +120,7 @@ class ContactSense:
     def __init__(self, names: Sequence[str]) -> None:
         self.record = CONTACT.new(n=len(names))
         _compile()
-        self._names, self.until = names, -math.inf  # until: when learning ends [s]
+        self._names = names
 
     @property
     def learns(self) -> bool:
@@ -129,7 +130,7 @@ class ContactSense:
     def learn(self, until: float) -> None:
         """Learn the largest external torques until a time on the clock of the states [s]."""
         at = self.record
-        at.peaks[:], at.peak_wrench[:], at.learns, self.until = 0.0, 0.0, True, until
+        at.peaks[:], at.peak_wrench[:], at.learns, at.until = 0.0, 0.0, True, until
 
     def stop_learning(self) -> None:
         """Stop learning, and discard the result."""
@@ -156,7 +157,7 @@ class ContactSense:
     def learned_thresholds(self, time: float, effort_limits: Array) -> Thresholds | None:
         """Return the learned thresholds once, when the learning ends; otherwise None."""
         # `time`: stamp of the state [s]; `effort_limits`: (n,) [N·m, N].
-        if not self.learns or time < self.until:
+        if not self.learns or time < self.record.until:
             return None
         self.stop_learning()
         torque, (force, moment) = MARGIN * self.record.peaks, MARGIN * self.record.peak_wrench

@@ -11,7 +11,7 @@ from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.model_error.command_model import put_driver
 from osc_ros.control.model_error.contact import NOT_TOUCHED, touched
 from osc_ros.control.model_error.observer import observe, put_noise
-from osc_ros.control.safety.causes import replaces_law, report_fault
+from osc_ros.control.safety.causes import replaces_law, REPORT, report_fault
 from osc_ros.control.safety.safety import accept, COMPUTED, REJECTED, STOPPED, update
 from osc_ros.dynamics.algebra.spatial import assign
 
@@ -29,8 +29,10 @@ def estimate(controller, driver):
     if was_smoothed or o.memory > 0.0:
         assign(o.velocity_error, d.velocity_error)
         put_noise(o, d.q)
-    # in free drive the user pushes the arm
-    found = NOT_TOUCHED if law.m.is_guided else touched(controller.contact, o)
+    found, contact = touched(controller.contact, o), controller.contact
+    learns = contact.learns and d.time < contact.until and d.reaction <= REPORT
+    if learns or law.m.is_guided:  # in free drive the user pushes the arm
+        found = NOT_TOUCHED
     law.run.in_contact = found != NOT_TOUCHED
     if found != NOT_TOUCHED:
         report_fault(d, m.contact_watchdog, d.now)
