@@ -104,9 +104,9 @@ class RelayedStand(Stand):
     def until_moved_by(self, name, beside=()):
         """Send states until the relay forwards the commands of the one active controller."""
         super().until_moved_by(name)
-        loop = self.relay._loop
-        seen = loop.forwarded
-        self.until(lambda: loop.forwarded > seen + 100 and not loop.parts.guard.reaction,
+        engine = self.relay._loop.engine
+        seen = engine.forwarded
+        self.until(lambda: engine.forwarded > seen + 100 and not engine.guard.reaction,
                    f'for the relay to forward the commands of {name}')
         assert [one for one, state in self.claims.items()
                 if state == ACTIVE and one not in beside] == [name]
