@@ -150,11 +150,11 @@ found = values(tasks=('elbow',), elbow__link='panda_link4')
 loaded, law = law_of(found, description.description(found))
 guard = Supervisor(law.robot, law,
                    supervision(found, law.robot, law.settings.limits))
-guard.accept_state(0.0, np.zeros(7), np.zeros(7))
+q, time = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8]), [0.0]
+guard.accept_state(0.0, q, np.zeros(7))  # elsewhere, the next state would be a jump
 torque_to_send(guard)  # the kernel of the test
 ready = {one: list(one.signatures) for one in KERNELS}
 assert 10 < sum(map(len, ready.values())) < 60
-q, time = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8]), [0.0]
 
 def tick(count=3):
     for _ in range(count):
@@ -196,7 +196,8 @@ for changed in ({'payload__mass': 1.0}, {'gravity': (0.0, -9.81, 0.0)}, {'mode':
     if changed.get('mode') == 'impedance':
         law.set_impedance(Impedance(np.full(6, 20.0), np.ones(6), np.zeros(6)))
     tick()
-law.change(usual)
+with on_demand():  # as in the node
+    law.change(usual)
 tick()
 law.set_posture(q + 0.1)
 tick()
