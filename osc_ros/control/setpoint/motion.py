@@ -116,11 +116,17 @@ def keep_jerk(plan, state, last, dt):
         bent = max(jerk - bent * abs(slope), GENTLE * jerk)
         bend = min(bend, bent / np.sqrt(max(dot(y, y), SMALLEST)))
     far = rate + 0.5 * slope * dt - state.goal_rate
+    # the motion itself may use the whole jerk: even so the slope may fall to 0, and changes
+    # towards `wanted` only
+    if slope > 0.0:
+        low = min(low, slope - 2.0 * GENTLE * bend * dt)
+    else:
+        high = max(high, slope + bend * dt)
     bend *= GENTLE if far < 0.0 else 1.0
     step = bend * dt
     wanted = 0.5 * (np.sqrt(step * step + 8.0 * bend * abs(far)) - step)
     wanted = min(max(-wanted if far > 0.0 else wanted, least), most)
-    after = min(max(wanted, min(low, high)), high)
+    after = min(max(min(max(wanted, low), high), min(slope, wanted)), max(slope, wanted))
     found, limit = rate + 0.5 * (slope + after) * dt, min(state.goal_rate, rate, 0.0)
     if found < limit or found > 1.0:
         found, after = min(max(found, limit), 1.0), 0.0

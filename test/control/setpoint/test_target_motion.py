@@ -332,6 +332,17 @@ def test_path_goes_on_where_it_was_left_when_the_arm_is_free_again():
     np.testing.assert_allclose(led.guide.target.pose, START, atol=PATH_KNOT)
 
 
+@pytest.mark.parametrize('seed', first_quick(range(100, 140), 5))
+def test_target_keeps_its_jerk_while_the_arm_is_let_go_and_held_again(seed):
+    random, led = np.random.default_rng(seed), Led()
+    led.follow(PoseGoal(at((0.3 + random.uniform(0.3, 0.9), random.uniform(-0.4, 0.4), 0.5),
+                           (np.pi + 0.5 * random.normal(), 0.0, 0.0))))
+    while led.time < 4.0:
+        held = random.integers(2) == 0
+        led.run(random.uniform(0.02, 0.5), blocked_at(START) if held else None)
+    led.assert_smooth()
+
+
 @pytest.mark.parametrize('jump', [10.0, -10.0, -0.01])
 def test_target_does_not_jump_with_the_clock(jump):
     led = Led(clock=100.0).follow(PoseGoal(at((0.5, 0.2, 0.5)))).run(0.3)
