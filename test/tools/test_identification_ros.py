@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from time import monotonic, sleep
 
 import numpy as np
 import pytest
@@ -79,6 +80,10 @@ def test_payload_and_friction_of_a_running_arm_are_found(start, tmp_path, torque
                        '-p', 'watchdog.deadline.reaction:=report',
                        '-p', 'joint_states_from:=["/osc_simulator"]',
                        '-p', 'startup_check:=warn')
+    deadline = monotonic() + PATIENCE
+    while 'active: holding' not in controller.log.read_text():
+        assert monotonic() < deadline and controller.poll() is None, controller.log.read_text()
+        sleep(0.1)
     with other_states():
         status, output = identify(tmp_path / 'found', '--yes', '--torques', torques,
                                   '--json', str(tmp_path / 'found.json'))

@@ -239,7 +239,8 @@ class RunningArm:
     def _answer(self, client: Any, request: Any, what: str) -> Any:
         future = client.call_async(request)
         if not self._wait(future.done, PATIENCE):
-            raise InputError(f"'{self._controller}' does not answer to {what}")
+            raise InputError(f"'{self._controller}' does not answer to {what}: its log says "
+                             'whether it compiles kernels, as at the first start')
         return future.result()
 
     def _require_active(self, patience: float = 0.0) -> None:
