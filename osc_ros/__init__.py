@@ -24,7 +24,7 @@ The same motion with the parts that `Arm` uses, which accept your own settings:
     arm.run(2.0)                                      # seconds of the simulation
     print(law.error)                                  # of the tip, [angular; linear] [rad, m]
 
-For your own arm, call `law.torque(time, q, qd)` in its control loop, see `help(Law)`.
+For your own arm, call `law.torque(time, q, qd)` in its control loop: see `help(Law)`.
 
 Arm               commands an arm: in simulation, in a real-time loop, or over ROS
 Robot             model of an arm, from a URDF
@@ -39,7 +39,7 @@ OperationalSpace  dynamics alone: Λ, J, h, torques of a task acceleration
 inverse_kinematics   postures of the joints for a pose of a link
 MomentumObserver  estimates external joint torques and wrench from states and torques
 
-The first use compiles kernels, which takes about a minute; the cache is ~/.cache/osc_ros.
+The first use of a law compiles kernels, in about two minutes; the cache is ~/.cache/osc_ros.
 The documentation is in the folder doc/ of the repository.
 """
 

@@ -56,8 +56,9 @@ class Obstacle:
     shape : str
         'sphere', 'capsule', 'box', 'cylinder' or 'half_space' (z ≤ 0 of its axes is solid).
     size : tuple of float [m]
-        Radius; radius and distance of the centres of the two ends; edges along x, y, z; radius and
-        length; nothing. Capsules and cylinders lie along their z axis.
+        Sphere: radius. Capsule: radius, and distance of the centres of the two ends. Box: edges
+        along x, y, z. Cylinder: radius, length. Half-space: empty. Capsules and cylinders lie
+        along their z axis.
     pose : (4, 4)
         Axes and centre in the base frame, or in that of `link`.
     velocity : (6,)
@@ -65,8 +66,8 @@ class Obstacle:
     touch : bool
         Whether the tips may touch it: the shapes on the links of the tips ignore it.
     link : str
-        Link of the arm that holds the solid, which is then no obstacle but moves with the link,
-        see `osc_ros.control.limits.attached`; empty: none.
+        Link of the arm that holds the solid; empty: none. A held solid moves with the link, and is
+        not an obstacle: see `osc_ros.control.limits.attached`.
 
     Raises
     ------

@@ -135,7 +135,7 @@ class Controllers:
         Context in which the returned law has the state of controller i.
 
         Use it for commands, and to read results of the controller. Settings and robot are those of
-        all controllers and must not be changed here; for other ones, construct other
+        all controllers and must not be changed here; for others, construct other
         `Controllers`.
 
         >>> with controllers.one(7) as law:
@@ -241,8 +241,8 @@ class Controllers:
         Raises
         ------
         InputError
-            Shapes that do not fit. Numbers that are not finite: the torques of these controllers
-            are then NaN; the others have processed the state, and their torques are in `out`.
+            Shapes that do not fit. Numbers that are not finite: the torques of their controllers
+            are NaN; all other controllers have processed the state, and `out` has their torques.
 
         """
         count = len(self)

@@ -54,10 +54,10 @@ class JointDrive(Group, group='joints'):
     Gains of a motion in the joints, and the bounds within which it is planned.
 
     Gains that would be unstable at the loop's period are reduced. With a stiffness each joint is a
-    spring, which yields to a hand; without damping, all joints have the damping rate for the
-    geometric mean of their natural frequencies as springs, and `damping_ratio`. Without springs
-    friction is compensated, and so are an unknown payload and errors of the masses, see
-    `Disturbance`, because the torques above are too small to move light joints against friction.
+    spring, which yields to a hand. Without damping, all joints then have one damping rate: that of
+    `damping_ratio` and the geometric mean of their natural frequencies as springs. Without springs
+    the law compensates friction, an unknown payload and errors of the masses (see `Disturbance`),
+    because these gains alone are too weak to move light joints against their friction.
 
     Raises
     ------

@@ -106,15 +106,15 @@ class Law:
     ...     send(law.torque(time, q, qd))      # 500 times a second or more
     ...     law.plan()                         # after sending, because it is slow
 
-    The posture is part of τ⁰. It acts in the dynamically consistent nullspace of all tasks, and
-    also in directions in which a task is singular. After `hold` the arm holds its present pose.
-    Attributes describe the last tick: `pose`, `twist`, `error`, `u`, `F`, `target` of the first
-    task, `saturated` of the joints.
+    The posture acts in the dynamically consistent nullspace of all tasks, and also in directions
+    in which a task is singular. After `hold` the arm holds its present pose. Attributes describe
+    the last tick: `pose`, `twist`, `error`, `u`, `F` and `target` of the first task, and
+    `saturated` of the joints.
 
     A command takes effect at the next tick. Before `hold` or the first tick the position of the
     arm is unknown, and commands raise. While a change of settings waits (`waits`), commands are
-    checked for these settings; those that the present settings cannot execute wait, too. If one of
-    them turns out to be impossible, `plan` raises.
+    checked for the new settings. Commands that the present settings cannot execute wait, too; if
+    such a command is impossible when it is due, `plan` raises.
 
     Attributes
     ----------
@@ -375,9 +375,9 @@ class Law:
         Speed of all motions relative to their own, 0 to 100 [%]; 0: the set-points stand.
 
         Every set-point (poses, paths, chunks, streams, twists, joints, posture) moves along its
-        motion in slower time, so the way stays the same. A change takes effect smoothly, also a
-        second one before the first has ended. It lasts, also beyond `hold`. A stop is as short as
-        at 100 %; targets without limits jump as at 100 %. InputError for another number.
+        motion in slower time, so the way stays the same. A change takes effect smoothly, even if
+        the change before is in progress. `hold` does not reset it. A stop is as short as at
+        100 %; targets without limits jump as at 100 %. InputError for another number.
 
         """
         return 100.0 * float(self._run.speed_override)
@@ -569,8 +569,8 @@ class Law:
         Advance the estimate of the external torques to a state, if the settings have an observer.
 
         `torque` does this itself, with its last torque, for a state for which `observe` was not
-        called. Call it before `torque` if other torques than those of the law may have been sent,
-        if the efforts are measured, or while another source than the law drives the arm.
+        called. Call it before `torque` if torques other than those of the law may have been
+        sent, if the efforts are measured, or while another source than the law drives the arm.
 
         Parameters
         ----------
@@ -641,7 +641,7 @@ class Law:
 
     def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """
-        Return the arrays on which the next torques depend, beside `remembered`.
+        Return the arrays on which the next torques depend, in addition to `remembered`.
 
         With the same numbers in them, another law of the same settings computes the same torques.
 
@@ -669,7 +669,7 @@ class Law:
 
     @property
     def remembered(self) -> tuple[Any, ...]:
-        """State for the next torques that is not in `state_arrays`; set those arrays first."""
+        """The rest of the state of the law; to restore a state, set `state_arrays` before this."""
         return (self._observed, self._is_placed,
                 tuple(generator.motions for generator in self.generators),
                 tuple(posture.motion for posture in self._postures()),
@@ -959,7 +959,7 @@ class Law:
         """
         Command a chunk of poses of a policy; return how the target joins it.
 
-        The target does not stop before the chunk: see
+        The target changes to the chunk without a stop: see
         `osc_ros.control.setpoint.chunks.chunk_entry`.
 
         Parameters
@@ -1045,8 +1045,8 @@ class Law:
 
         They may change at every tick. They take effect smoothly within `change_time` of the task's
         `Stiffness`, or later, if the energy that a rising stiffness adds must first be dissipated:
-        see `osc_ros.control.tasks.impedance`. They last until `hold`, or until a change to
-        settings with another `Stiffness`.
+        see `osc_ros.control.tasks.impedance`. They last until `hold`, or until settings with
+        another `Stiffness` come into force.
 
         Parameters
         ----------
@@ -1149,8 +1149,7 @@ class Law:
         goal : (n,) [rad, m]
             NaN: this joint keeps its last goal.
         duration : float, optional
-            Duration [s]; a shorter one than possible is prolonged; for a long one see
-            `follow_joints`.
+            Duration [s]. If it is too short, it is prolonged; for a long one see `follow_joints`.
         speed : float or (n,), optional
             Largest speed of the joints [rad/s, m/s]; default, and for NaN: `JointDrive.speed`. The
             velocity limits hold in any case.
@@ -1216,7 +1215,7 @@ class Law:
         positions : (m, n) [rad, m]
             NaN: this joint keeps its last goal.
         velocities, accelerations : (m, n), optional
-            At the points; default: those of splines. The last ones must be 0.
+            At the points; default: those of splines. At the last point they must be 0.
 
         Raises
         ------
@@ -1398,7 +1397,7 @@ class Law:
 
     def checked_gravity(self, gravity: ArrayLike, q: Array | None, acts: bool = False) -> Array:
         """
-        Check gravity (3,), the slow part of setting it; return an array for `use_gravity`.
+        Check gravity (3,), which is slow; return it as an array for `use_gravity`.
 
         Parameters
         ----------
@@ -1406,7 +1405,7 @@ class Law:
         q : (n,), optional
             Present position of the arm, which it must be able to hold; None if it is unknown.
         acts : bool
-            Whether the controller is active; a large change is then refused.
+            Whether the controller is active. If it is, a large change is refused.
 
         Raises
         ------

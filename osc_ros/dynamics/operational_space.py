@@ -139,8 +139,8 @@ class OperationalSpace(Batches):
 
         Near a singularity this law needs unbounded joint speeds and torques. With `damping`,
         control of the directions with small singular values passes smoothly to τ⁰: then give a τ⁰
-        that damps the joints, such as `posture_acceleration=-2.0 * qd`. This bounds neither speeds
-        nor torques: `osc_ros.control.law.Law` does.
+        that damps the joints, such as `posture_acceleration=-2.0 * qd`. This does not bound
+        speeds or torques; `osc_ros.control.law.Law` bounds both.
 
         Parameters
         ----------

@@ -50,11 +50,11 @@ class Clearance(Group):
     Attributes
     ----------
     shapes : tuple of LinkShape
-        Capsules of the links; `Clearance.of` takes those of a `ShapeModel`. Those of things that
-        links hold are added by `osc_ros.control.limits.attached`.
+        Capsules of the links; `Clearance.of` takes those of a `ShapeModel`.
+        `osc_ros.control.limits.attached` adds the capsules of things that links hold.
     ignored : tuple of (str, str)
-        Pairs of links or things that are not compared. Those on the same body never are, nor links
-        of bodies that one joint connects.
+        Pairs of links or things that are not compared, in addition to pairs on one body and to
+        links of bodies that one joint connects.
     fence : (k, 4)
         Planes, base axes: links stay where x · n ≥ d; each row has n and d [m].
     touching : tuple of str

@@ -22,7 +22,7 @@ class Driver:
     """
     A driver that adds torques to commands: gravity compensation, or gravity and Coriolis.
 
-    The attributes are the parameters.
+    Each parameter is stored under its name.
 
     Parameters
     ----------

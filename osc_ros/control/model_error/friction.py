@@ -109,13 +109,13 @@ class Friction(Group, group='friction'):
     - τₑ is the law's torque in addition to the model's torque for the reference motion. The
       compensation is φ + κ τₑ, saturated between 0 and φ while the reference moves, and to [-f_c,
       f_c] while it rests. Within this saturation τₑ is amplified by 1 + κ. So the compensation
-      lies in the sector [0, κ τₑ] about φ: if φ is 0, it does work on a joint only while the law
-      does, at most κ times as much, and it decreases as soon as the law brakes. `feedback_gain`
+      lies in the sector [0, κ τₑ] about φ. If φ is 0, the compensation does at most κ times the
+      work of the law on a joint, and it decreases as soon as the law brakes. `feedback_gain`
       bounds κ, so that the amplified law stays well damped at its rate.
     - φ and κ τₑ fade out towards the speed that the limits of position and velocity allow
       (`FADE`), and are zero above it. Near the velocity limit of one joint the compensation of all
-      joints fades, because each joint accelerates the others through the inertia of the arm, a
-      light wrist most.
+      joints fades, because each joint accelerates the others through the inertia of the arm, most
+      of all a light wrist.
     - PUSH bounds the compensation. A geared joint that needs more has rotor inertia, which belongs
       in the model.
 

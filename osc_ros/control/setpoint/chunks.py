@@ -44,7 +44,7 @@ class ChunkBlending(Group, group='target'):
     """
     Blending of the target's motion from one chunk to the next.
 
-    Differences of velocity and acceleration fade out in QUICK at most. For a distance d the jerk
+    Differences of velocity and acceleration fade out within QUICK. For a distance d the jerk
     of the fade is at most 60 d / fade³, and its speed 15/8 d / fade. The target begins to slow
     down slow_down / 2 before the end of the last chunk.
 

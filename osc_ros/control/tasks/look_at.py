@@ -54,10 +54,10 @@ class LookAt(Kind):
     its component along the axis is 0. Only the position of the set-point is used.
 
     If the point is near the link's origin, the activation of the task fades out, to 0 at OFF: its
-    two degrees of freedom are then available to the tasks below and to the posture. If the point
-    is behind the link, within the angle BEHIND of the direction opposite to the axis, the error
-    used for control fades out, to 0 at half a turn, where all directions of rotation are equally
-    short. That equilibrium is unstable.
+    two degrees of freedom are then available to the tasks below and to the posture. The point may
+    be behind the link: exactly opposite to the axis, all directions of rotation are equally short.
+    Within the angle BEHIND of this direction, the error used for control fades out, to 0 at half
+    a turn. This equilibrium is unstable.
 
     Attributes
     ----------
