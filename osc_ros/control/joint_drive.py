@@ -119,7 +119,7 @@ class JointDrive(Group, group='joints'):
 
     def springs(self, inertia: Array) -> Springs | None:
         """
-        Springs of joints with the least inertia `inertia` (n,); None without a stiffness.
+        Springs for joints whose smallest inertia is `inertia` (n,); None without a stiffness.
 
         InputError if a shape does not fit.
 

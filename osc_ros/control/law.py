@@ -1244,8 +1244,8 @@ class Law:
         """
         State (3, n) of the set-point of the joints, and their goals (n,).
 
-        It is the state as at full speed. If the joints do not lead yet, it is the measured
-        positions, at rest.
+        The state is that of a motion at full speed. If the joints do not lead yet, it is rest at
+        the measured positions.
 
         """
         if self._setup.settings.joints is None:
@@ -1410,8 +1410,8 @@ class Law:
         Raises
         ------
         InputError
-            The errors of the property `gravity`; and, while the controller is active, another one
-            than that in force (`osc_ros.control.limits.holding.require_gradual`).
+            The errors of the property `gravity`; and, while the controller is active, a gravity
+            too far from the present one (`osc_ros.control.limits.holding.require_gradual`).
 
         """
         wanted = finite_array('gravity', gravity, (3,)).copy()
@@ -1465,9 +1465,9 @@ class Law:
         """
         Raise if the arm cannot hold itself and its payload at q (n,) in the present gravity.
 
-        The payload, and gravity above the standard one, may not be the reason that a joint needs
-        more than the share HOLDING of its effort limit. Without a driver that adds torques, no
-        joint may need more than its effort limit.
+        A joint may need more than the share HOLDING of its effort limit only if it would do so
+        without payload and in standard gravity, too. Without a driver that adds torques, no joint
+        may need more than its effort limit.
 
         Raises
         ------
@@ -1493,7 +1493,7 @@ class Law:
         targets. The activation of tasks and of single axes changes to its new value over
         `blend_time`, from 0 for a new task.
 
-        A change that comes before the last one has ended waits for its end, see `waits`.
+        If the change before is in progress, this one waits for its end: see `waits`.
 
         Parameters
         ----------
@@ -1556,8 +1556,8 @@ class Law:
         """
         Use a `CompiledLaw` from `new_setup`; the torques blend from the torques of the last tick.
 
-        If an earlier change is still in progress, this one waits for its end, which is hastened;
-        of several that wait, the last one counts.
+        If an earlier change is in progress, it is shortened, and this one waits for its end. Of
+        several changes that wait, only the last one is made.
 
         Parameters
         ----------
@@ -1604,9 +1604,10 @@ class Law:
         tasks below it. 'friction' is the friction compensation, 'driver' the negative torque of
         the driver, 'free_drive' the torque of free drive, and 'disturbance' the compensation of
         model errors, if there are any.
-        'limits' is the change by the limits, 'fading' is the difference of the blend to the torque
-        of the new settings. They are read from a copy of `data.LAW_D`; the step computes bias,
-        posture and tasks in one pass, so here the bias is computed again, and subtracted.
+
+        'limits' is the change by the limits, 'fading' the difference between the blend and the
+        torque of the new settings. The parts are read from a copy of `data.LAW_D`. The step
+        computes bias, posture and tasks in one pass, so this method computes the bias again.
 
         Raises
         ------
@@ -1663,7 +1664,7 @@ class Law:
         """
         Joint accelerations predicted by the model, and measured ones (n,), (n,) [rad/s²].
 
-        They are for the interval between the last two ticks. They differ by unmodelled effects:
+        Both are for the interval between the last two ticks. They differ by unmodelled effects:
         friction, payload, contact.
 
         Raises

@@ -67,7 +67,7 @@ class Settings(Group):
     limits : Limits
         Joint limits. Default: `Limits.of(robot)`, which the law stores in `law.settings`.
     friction : Friction, optional
-        Friction to compensate; `Friction.of(robot, 0.5)` is half of that in the URDF.
+        Friction to compensate; `Friction.of(robot, 0.5)` is half of the friction in the URDF.
     driver : Driver, optional
         Needed if the driver adds torques of its own: the law subtracts them.
     observation : Observation, optional
@@ -78,7 +78,7 @@ class Settings(Group):
     free : FreeDrive, optional
         Settings of free drive, in which a person guides the arm: see `FreeDrive.applied_to`.
     joints : JointDrive, optional
-        With it the joints follow a motion of their own, and the tasks give no forces: see
+        With it the joints follow a set-point of their own, and the tasks apply no forces: see
         `Law.move_joints`. Model errors are compensated, see `JointDrive.friction`.
     clearance : Clearance, optional
         With it the links keep clear of each other, of `Law.obstacles`, and of a fence.

@@ -54,9 +54,9 @@ class Target:
 @dataclass(frozen=True, eq=False)
 class TargetLimits(Group, group='target'):
     """
-    Limits of a target's motion, and its workspace; of pairs, rotation and then translation.
+    Limits of a target's motion, and its workspace; pairs are [rotation, translation].
 
-    All of speed, acceleration and jerk are finite, or all infinite: then the target jumps to its
+    Speed, acceleration and jerk must all be finite, or all infinite: then the target jumps to its
     goal. `box` (2, 3) is the workspace: lowest and highest position, base frame, may be infinite
     [m].
 
