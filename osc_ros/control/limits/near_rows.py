@@ -335,11 +335,16 @@ def _put_pair(m, d, c, first, second, number, firmness):
 
 
 @inlined
-def _fade_out(d, c):
-    """Soften the bounds of the rows that are hardly more urgent than one that was left out."""
-    most = -np.inf
+def _soften(d, c):
+    """Soften bounds of many deep pairs, and of rows hardly more urgent than one left out."""
+    # many deep pairs together must not outweigh a speed limit
+    most, crowd = -np.inf, 0.0
     for k in range(c.count):
         most = max(most, c.urgency[k])
+        deep = min(max(1.0 - c.near_distance[k] / c.margin, 0.0), 1.0)
+        crowd += deep * min(max(c.urgency[k], 0.0), 1.0) * d.firmness[c.rows_before + k]
+    for k in range(c.count):
+        d.softness[c.rows_before + k] *= max(crowd, 1.0)
     # an excluded row that is far from taking effect softens none, and the most urgent stays firm
     width = min(min(c.excluded + 1.0, FADE_OUT), most - c.excluded)
     if width > 0.0:
@@ -399,5 +404,5 @@ def near_rows(m, d, c, before):
             number = d.n + 2 * (c.pair_count + i * MOST_OBSTACLES + o)
             c.obstacle_due[i, o] = _put_pair(m, d, c, i, c.k + c.m + o, number, firmness)
         solids.has_changed[o] = False
-    _fade_out(d, c)
+    _soften(d, c)
     return c.count

@@ -23,11 +23,23 @@ from osc_ros.dynamics.algebra.spatial import assign, LONGEST_TICK, smoothed
 
 @kernel
 def advance(run, time):
-    """Advance a blend to a time [s]."""
-    if run.blend_weight > 0.0:
+    """Advance a blend to a time [s]; return by how much the weight of the old setup falls."""
+    before = run.blend_weight
+    if before > 0.0:
         run.blend_age += min(max(time - run.blend_time, 0.0), LONGEST_TICK)
         run.blend_time = time
         run.blend_weight = 1.0 - smoothed(run.blend_age / run.blend_duration)
+    return before - run.blend_weight
+
+
+@inlined
+def count_weight(law, fall):
+    """Let the limited rates of both setups include the torque by a fall of the old weight."""
+    new, old = law.d.last_limited, law.other.d.last_limited
+    for i in range(law.d.n):
+        change = fall * (new[i] - old[i])
+        new[i] -= change
+        old[i] -= change
 
 
 @inlined

@@ -138,5 +138,5 @@ def evaluate(law):
             advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
         if is_new:
             put_gravity(old, run.gravity)
-        blend.advance(run, time)
+        blend.count_weight(law, blend.advance(run, time))
     return is_slow
