@@ -17,7 +17,6 @@ from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
 from osc_ros.control.limits.clearance import KeepingClear
 from osc_ros.control.limits.limits import payload_ratio
-from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import least_inertia
@@ -86,7 +85,7 @@ class CompiledLaw:
             space, beside = self._space(method, workers), self._space(method, 1)
         self.space: OperationalSpace = space  # dynamics at the links, in the memory of a tick
         self.beside: OperationalSpace = beside  # with memory of its own, for calls beside a tick
-        self.command_model = self._command_model(before)
+        self.command_model, self.bare_model = self._command_models(before)
         sizes = {'n': robot.n, 'k': len(self.at), 'm': len(self.links)}
         self.m, self.d = LAW_M.new(**sizes), LAW_D.new(**sizes)
         self.solver = Priorities(self.at, len(self.links), robot.n, (self.m, self.d))
@@ -107,8 +106,6 @@ class CompiledLaw:
         self.m.compensates = found is not None and found.compensation is not None
         frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
-        self._weights = [Weight(one) for one in (robot, robot.without_payload())
-                         if robot.payload_mass]
         self.m.turns_with[:] = [one if isinstance(one, int) else -1 for one in frames]
         for i, frame in enumerate(frames):
             if isinstance(frame, LinkAxes):
@@ -135,13 +132,15 @@ class CompiledLaw:
 
     def _refer(self) -> None:
         """Create the record from which kernels read robot, settings and state of this setup."""
-        self._gravities = [self.space.dynamics.gravity, *self.command_model.gravities]
+        self._gravities = [self.space.dynamics.gravity, *self.command_model.gravities,
+                           *(self.bare_model.gravities if self.robot.payload_mass else ())]
         if self.unmodelled is not None:
             self._gravities.append(self.unmodelled.observer.gravity)
         self.record = law = LAW.new()
         self._of_python = use_method(law, self.space.dynamics)
         law.setup_torque, law.law_torque = entries()
         law.m, law.d, law.model = self.m, self.d, self.command_model.record
+        law.bare = self.bare_model.record
         law.clearance = self.limiter.clearance.record
         found = self.unmodelled
         law.observer = UNOBSERVED if found is None else found.observer.record
@@ -211,12 +210,14 @@ class CompiledLaw:
         fades = self.settings.compensated is None
         return Precomputed(self.least_inertia, found.limits, found.settings if fades else None)
 
-    def _command_model(self, before: CompiledLaw | None) -> CommandModel:
-        """Return the model of `before` if it has the same robot and driver, else a new one."""
+    def _command_models(self, before: CompiledLaw | None) -> tuple[CommandModel, CommandModel]:
+        """Models with and without the payload: those of `before` if robot and driver are equal."""
         robot, driver = self.robot, self.settings.driver
         if before is not None and (before.robot, before.settings.driver) == (robot, driver):
-            return before.command_model
-        return CommandModel(robot, driver)
+            return before.command_model, before.bare_model
+        model = CommandModel(robot, driver)
+        return model, (CommandModel(robot.without_payload(), driver) if robot.payload_mass
+                       else model)
 
     def _unmodelled(self, before: CompiledLaw | None, precomputed: Precomputed
                     ) -> DisturbanceCompensation | None:
@@ -387,11 +388,6 @@ class CompiledLaw:
         if self.robot is before.robot:
             return rest
         return self.inverse_dynamics(q, rest, rest) - before.inverse_dynamics(q, rest, rest)
-
-    def payload_torque(self, q: Array) -> Array:
-        """Gravity torques (n,) of the payload, if there is one, at q (n,) [N·m, N]."""
-        full, bare = (one.torque(q, self.space.dynamics.gravity) for one in self._weights)
-        return full - bare
 
     def torque(self, time: float, q: Array, qd: Array) -> int:
         """Write the parts of the torque for a state to `d`, within all limits except rates."""

@@ -68,6 +68,7 @@ M = Table(
     Slot('contact_watchdog', (), '', 'watchdog of contacts; -1: none', int),
     Slot('reacts_to_contact', (), '', 'whether a contact replaces the torque of the law', bool),
     Slot('too_near_watchdog', (), '', 'watchdog of pairs that are too near; -1: none', int),
+    Slot('payload_watchdog', (), '', 'watchdog of a payload that is not carried; -1: none', int),
     Slot('timeout', (WATCHDOGS,), 's', 'time-out of each watchdog'),
     Slot('watch_reaction', (WATCHDOGS,), '', 'reaction of each watchdog, as an index in '
          'REACTIONS', int),
@@ -279,7 +280,7 @@ D = Table(
     Slot('sent_time', (), 's', 'time of the state for which `sent` was computed'),
     Slot('unasked', (), 's', 'time counted for torques without a new state since `sent_time`'),
     Slot('was_blind', (), '', '1 if the state was too old when `sent` was sent; -1: the model '
-         'has changed since', int),
+         'has changed since; -2: another load explains the motion', int),
     Slot('fade_duration', (), 's', 'duration of the fade from the last source; 0: none'),
     Slot('fade_age', (), 's', 'how long the fade has lasted'),
     Slot('fade_from', ('n',), 'N·m, N', 'difference of the torques at the beginning of the fade'),
@@ -335,6 +336,10 @@ RUN = Table(
     Slot('tick_tau', (2, 'n'), 'N·m, N', 'torques of these ticks'),
     Slot('gravity', (3,), 'm/s²', 'gravity in the base frame, less the acceleration of the base'),
     Slot('wanted_gravity', (3,), 'm/s²', 'the value that `gravity` approaches'),
+    # which load explains the motion: that of the law, or the other one, see `step.react`
+    Slot('residuals', (2, 'n'), 'N·m, N', 'mean torques that the model of either load lacks'),
+    Slot('scatter', ('n',), 'N²·m², N²', 'mean square of the deviations from the first of them'),
+    Slot('has_other_load', (), '', 'whether the other load explains the motion better', bool),
     Slot('in_contact', (), '', 'whether a contact is known: the compensation then does '
          'not grow', bool),
     Slot('speed_override', (), '', 'factor on the speed of all motions, 0 to 1'),

@@ -62,10 +62,6 @@ Array = NDArray[np.float64]
 STALE_OBSTACLES = 'stale_obstacles'
 # of a change of settings that came before the last one had ended
 WAITS_TEXT = 'a change of settings waits for the end of the one before'
-# The payload counts as missing if the external torques differ from those of its weight, upwards,
-# by less than the share ABSENT, and a joint is faster than the share FAST of its speed limit. A
-# slower arm is not judged, because it may be putting the payload down.
-ABSENT, FAST = 0.5, 0.3
 TABLES = [one.digest for one in (M, D, LAW_M, LAW_D, RUN, OBSERVER, COMPENSATION, contact.CONTACT,
                                  SET_POINT, PLAN, STATE, CLEARANCE, SOLIDS)]  # of a checkpoint
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
@@ -285,8 +281,14 @@ class Engine(Cycle):
             except Exception as error:  # of any kind, for a method that is not compiled
                 self.guard.set_reason(NOT_FINITE, f'{type(error).__name__}: {error}')
         if done.has_changed:
-            if self.guard.acting(done).cause == TOO_NEAR:
+            cause = self.guard.acting(done).cause
+            if cause == TOO_NEAR:
                 self.guard.set_reason(TOO_NEAR, self.law.limiter.clearance.nearest_text)
+            elif cause == PAYLOAD:
+                self.guard.set_reason(
+                    PAYLOAD, 'the arm does not carry its payload of '
+                    f'{self.law.setup.robot.payload_mass:g} kg: it moves as without; set '
+                    'payload.mass to what is in the hand')
             self._on_change(done)
         if done.code > STOPPED:
             self.guard.note_duration(done.done - done.now)
@@ -355,23 +357,8 @@ class Engine(Cycle):
         """Set the text of the watchdog 'contact'; end, or abort, the learning of thresholds."""
         if done.touch != NOT_TOUCHED:
             self.guard.set_reason(CONTACT, self.touch.reason(done.touch, done.met))
-            self._check_payload()
         if self.touch.learns:
             self._learn(self.guard.acting(done).reaction)
-
-    def _check_payload(self) -> None:
-        """Report PAYLOAD if a fast arm does not carry its payload."""
-        # the external torques are then those of the missing weight, upwards
-        setup, external, limits = self.law.setup, self.law.external, self.law.settings.limits
-        mass = setup.robot.payload_mass
-        if not mass or external is None or (np.abs(self.qd) < FAST * limits.velocity).all():
-            return
-        seen = external.torque / limits.effort
-        if (np.linalg.norm(seen - setup.payload_torque(self.q) / limits.effort)
-                < ABSENT * np.linalg.norm(seen)):
-            self.guard.report_fault(
-                PAYLOAD, f'the arm does not carry its payload of {mass:g} kg: the external '
-                'torques are those of its weight upwards; set payload.mass to what is in the hand')
 
     def _learn(self, reaction: str) -> None:
         """Post the learned thresholds when the time is over; abort if a reaction is active."""

@@ -808,7 +808,7 @@ def test_payload_that_the_arm_does_not_carry_does_not_throw_it(name, case):
               f'{steps[1]:.3f} {[(cause, reaction) for cause, reaction, _ in changes]}')
         assert fastest <= BRAKED
         assert steps[0] <= SMALL
-        assert steps[1] <= (SMALL if name in QUICK else ANY * (1.0 + 1e-9))
+        assert steps[1] <= ANY * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(('name', 'case'), quick_if(
@@ -837,3 +837,38 @@ def test_joint_motion_with_the_shortest_ramp_and_a_new_payload_has_no_steps():
     fastest, steps, _ = with_loads('panda', [(0.5, 0.5)], seed=2, ramp=0.01)
     assert fastest <= FASTEST
     assert steps[1] <= SMALL
+
+
+# payloads [kg] and their centres [m] of up to 149 times the inertia of the wrists
+LIGHT = {'ur10': [(1.0, (0.0, 0.0, 0.1)), (2.0, (0.0, 0.0, 0.1))],
+         'kinova': [(2.0, (0.0, 0.0, 0.1))], 'iiwa_like': [(2.0, (0.1, 0.0, 0.0))],
+         'xarm7': [(0.5, (0.1, 0.0, 0.0)), (2.0, (0.1, 0.0, 0.0))]}
+
+
+@pytest.mark.parametrize('name', LIGHT)
+def test_payload_that_an_arm_at_rest_does_not_carry_yet_does_not_throw_its_light_wrist(name):
+    for mass, centre in LIGHT[name]:
+        arm = Attacked(name, q=HOMES.get(name)).run(0.3)
+        robot = arm.robot.without_payload().with_payload(mass, centre)
+        arm.engine.use_setup(arm.law.new_setup(robot=robot, q=arm.engine.q),
+                             arm.engine.guard.settings)
+        arm.run(2.0)
+        assert max(arm.speeds) <= 1.0  # 1.2 to 35 if it is not noticed during the change
+        assert arm.engine.acts and arm.speeds[-1] < 0.05
+
+
+@pytest.mark.parametrize('name', ['panda', 'xarm7', 'kinova'])
+def test_payload_that_is_carried_is_not_taken_for_absent_though_velocities_are_noisy(name):
+    rng = np.random.default_rng(0)
+    robot = robot_of(name).with_payload(1.0)
+    lower, upper = robot.position_limits.T
+    arm = Attacked(name, replace(Settings.of(robot), joints=JointDrive()), HOMES.get(name),
+                   lambda q, qd: (q, qd + rng.normal(0.0, 0.01, len(qd))), payload=1.0)
+    arm.engine.use_setup(arm.law.new_setup(robot=robot, q=arm.engine.q), arm.engine.guard.settings)
+    arm.run(0.1)
+    for _ in range(4):
+        goal = arm.plant.q + rng.uniform(-0.7, 0.7, robot.n)
+        arm.law.move_joints(np.clip(goal, lower + 0.1, upper - 0.1), speed=robot.velocity_limits)
+        arm.run(1.0)
+    assert max(arm.speeds) > 0.5
+    assert not any(cause == 'payload' for cause, _, _ in arm.changes)

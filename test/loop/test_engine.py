@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from numba import njit
 import numpy as np
 from numpy.testing import assert_array_equal
 import pytest
@@ -32,6 +33,7 @@ from osc_ros.control.safety.supervision import (
 )
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation
+from osc_ros.control.step.react import judge_load, use_model
 from osc_ros.control.tasks.task import Task
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
@@ -41,6 +43,16 @@ from supervised import torque_to_send
 from variants import first_quick
 
 PERIOD = 0.002
+
+
+@njit(error_model='numpy')
+def choose_model(controller):
+    use_model(controller.law, controller.d)
+
+
+@njit(error_model='numpy')
+def compare_loads(controller):
+    judge_load(controller.law, controller.m, controller.d)
 
 
 class Composed(Engine):
@@ -60,7 +72,9 @@ class Composed(Engine):
         if comes_first:
             self._observe(sent)
         is_held = self.guard.watch() or d.stopped > 0
+        choose_model(self.record)
         self._command(torque_to_send(self.guard, None if is_held else self._law_torque), stamp)
+        compare_loads(self.record)
         if not comes_first:
             self._observe(sent)
         self._resume()

@@ -319,7 +319,7 @@ def _begin_fade_if_other(m, d, now, source, dt):
         # torques of wrong velocities must not last either
         is_hasty = not is_blind and (d.hit == 0 and any_beyond(d.qd, m.fastest, 1.0)
                                      or now - d.replaced_at < m.fade_time)
-        is_other = d.was_blind < 0 and source == d.source and not is_hasty
+        is_other = d.was_blind == -1 and source == d.source and not is_hasty
         begin_fade(d, m.blend_time if is_other else
                    m.fade_time * (HASTE if is_hasty else 1.0))
 

@@ -45,6 +45,7 @@ from osc_ros.control.safety.supervision import (
     JUMP,
     NOT_FINITE,
     OVERSPEED,
+    PAYLOAD,
     REACTIONS,
     STALE_STATE,
     Supervision,
@@ -153,8 +154,8 @@ class Supervisor:
         m.is_latched[own] = [dog.latched for dog in dogs]
         # also if no name has changed: a checkpoint may be corrupt
         m.fault_watchdog[:] = [self._number(cause) for cause in FAULTS]
-        m.stale_watchdog, m.contact_watchdog, m.too_near_watchdog = (
-            self._number(one) for one in (STALE_STATE, CONTACT, TOO_NEAR))
+        m.stale_watchdog, m.contact_watchdog, m.too_near_watchdog, m.payload_watchdog = (
+            self._number(one) for one in (STALE_STATE, CONTACT, TOO_NEAR, PAYLOAD))
         m.reacts_to_contact = settings.reacts_to_contact
         self.d.leaves = False
         self.take_payload()

@@ -90,6 +90,9 @@ def put_gravity(law, gravity):
     assign(law.gravity, gravity)
     assign(law.model.gravity, gravity)
     assign(law.model.driver_gravity, gravity)
+    if law.m.payload_ratio > 1.0:
+        assign(law.bare.gravity, gravity)
+        assign(law.bare.driver_gravity, gravity)
     if law.m.observes:
         assign(law.observer.gravity, gravity)
 

@@ -25,6 +25,7 @@ LAW = Table(
     Slot('run', (), '', 'all that changes, whatever the settings', RUN),
     Slot('posture', (), '', 'set-point of the joints', SET_POINT),
     Slot('model', (), '', 'robot and driver', MODEL),
+    Slot('bare', (), '', 'the same without the payload', MODEL),
     Slot('clearance', (), '', 'shapes of the links, and distances that they keep', CLEARANCE),
     Slot('observer', (), '', 'used if `observes` is set in LAW_M', OBSERVER),
     Slot('compensation', (), '', 'used if `compensates` is set in LAW_M', COMPENSATION),

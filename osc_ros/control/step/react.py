@@ -8,12 +8,20 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, view
-from osc_ros.control.data import PLANS, WAITS
+from osc_ros.control.data import ANSWERED, PLANS, WAITS
 from osc_ros.control.limits.near_rows import is_too_near
 from osc_ros.control.safety.causes import replaces_law, report_fault
 from osc_ros.control.safety.safety import answer, COMPUTED, ends, fail, REJECTED, STOPPED
 from osc_ros.control.safety.sample import CLOCK_STEPS
+from osc_ros.control.safety.stopping import put_acting, ZERO
 from osc_ros.dynamics.algebra.spatial import assign
+
+# Two loads are compared by the torques that their models lack, averaged over the time AVERAGED
+# [s]: the load with less than the share ABSENT of the other's explains the motion, if the other's
+# exceed the share NOTICED of the effort limits and, with SURE, the noise. If the law's load does
+# not, and a joint is faster than the share FAST of its speed limit, the arm does not carry its
+# payload; a slower arm may be putting it down.
+AVERAGED, ABSENT, NOTICED, SURE, FAST = 0.02, 0.5, 0.002, 16.0, 0.3
 
 
 @inlined
@@ -26,12 +34,57 @@ def note_result(law, m, d, code):
 
 
 @inlined
+def _other_model(law):
+    """Model with the other load: in a blend of loads of the replaced law, else without payload."""
+    if law.replaces and law.run.blends_load:
+        return law.other.model
+    return law.bare
+
+
+@inlined
 def use_model(law, d):
-    """Choose the model of a reaction's torques: in a blend of loads, that of the larger weight."""
-    if law.replaces and law.run.blends_load and law.run.blend_weight > 0.5:
-        d.model = law.other.model
+    """Choose the model of a reaction's torques: with the load that explains the motion."""
+    if law.run.has_other_load:
+        d.model = _other_model(law)
     else:
         d.model = law.model
+
+
+@inlined
+def judge_load(law, m, d):
+    """Find which load explains the motion; report a fault if a fast arm lacks its payload."""
+    run, rows, k = law.run, d.room_rows, (d.answers - 2) % ANSWERED
+    if not (law.m.payload_ratio > 1.0 or law.replaces and run.blends_load):
+        return
+    if d.answers_kept < 2 or d.answer_times[(k + 1) % ANSWERED] != d.time:
+        return
+    d.model = law.model
+    put_acting(d, k, (k + 1) % ANSWERED, rows, rows[3])
+    d.model = _other_model(law)
+    dt = put_acting(d, k, (k + 1) % ANSWERED, rows, rows[4])
+    use_model(law, d)
+    share, ours, theirs, is_fast = min(dt / AVERAGED, 1.0), 0.0, 0.0, False
+    for i in range(d.n):
+        off = d.answer_tau[k, i] - rows[3, i] - run.residuals[0, i]
+        run.scatter[i] += share * (off * off - run.scatter[i])
+        run.residuals[0, i] += share * off
+        run.residuals[1, i] += share * (d.answer_tau[k, i] - rows[4, i] - run.residuals[1, i])
+        noticed = NOTICED * m.effort_limits[i]
+        noise = noticed * noticed + SURE * share * run.scatter[i]
+        ours += run.residuals[0, i] * run.residuals[0, i] / noise
+        theirs += run.residuals[1, i] * run.residuals[1, i] / noise
+        is_fast = is_fast or np.abs(d.qd[i]) > FAST * m.fastest[i]
+    if max(ours, theirs) < 1.0:
+        return
+    had_other = run.has_other_load
+    if theirs < ABSENT * ABSENT * ours:
+        run.has_other_load = True
+        if is_fast and law.m.payload_ratio > 1.0 and law.d.guided == 0.0:
+            report_fault(d, m.payload_watchdog, d.now)
+    elif ours < ABSENT * ABSENT * theirs:
+        run.has_other_load = False
+    if run.has_other_load != had_other and replaces_law(d) and d.source != ZERO:
+        d.was_blind = -2
 
 
 @inlined
@@ -46,6 +99,7 @@ def react(law, m, d, code, before, now):
         return
     use_model(law, d)
     answer(m, d, now, view(law.d.tau, 0, (d.n if code == COMPUTED else 0,)))
+    judge_load(law, m, d)
     has_ended = law.replaces and law.run.blend_weight == 0.0
     resumes = code == STOPPED and not is_replaced
     plans = has_ended or code == COMPUTED and law.d.plans

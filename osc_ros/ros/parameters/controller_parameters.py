@@ -124,9 +124,8 @@ WATCHDOGS = (
                   'nearer than a quarter of clearance.margin, as when an obstacle is faster than '
                   'the arm can give way. With another reaction than report the arm gives way no '
                   'longer; when it ends, the arm tries again'),
-    WatchdogEntry(PAYLOAD, 'external torques above contact.torque that are those of the payload, '
-                  'upwards, while a joint moves at more than 30 % of its speed limit: the arm '
-                  'does not carry it'),
+    WatchdogEntry(PAYLOAD, 'the arm moves as without its payload, and a joint at more than 30 % '
+                  'of its speed limit: the arm does not carry it'),
     WatchdogEntry(CONTACT, 'external torques above contact.torque, contact.force or '
                   'contact.moment; comply: stop, and give way like a weak spring; retract: go '
                   'back along the way that the arm came', reactions=REACTIONS),
