@@ -26,6 +26,7 @@ from osc_ros.control.data import RUN
 from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.joint_drive import JointDrive, motion_bounds
 from osc_ros.control.limits.holding import (
+    require_effort,
     require_gradual,
     require_gravity,
     require_holding,
@@ -1507,7 +1508,8 @@ class Law:
         InputError
             The errors of the constructor; other joints; another robot although several processes
             evaluate the dynamics (a change of gravity is possible then); a robot that cannot hold
-            itself at the present position (`osc_ros.control.limits.holding.require_holding`).
+            itself at the present position, also with lowered effort limits (`require_holding`,
+            `require_effort` of `osc_ros.control.limits.holding`).
 
         """
         self.use_setup(self.new_setup(settings, robot, q))
@@ -1535,9 +1537,12 @@ class Law:
                              'one is accepted where one does')
         has_same = np.array_equal(robot.gravity, before.robot.gravity)
         gravity = self._run.wanted_gravity.copy() if has_same else robot.gravity
-        if robot is not before.robot and (q is not None or self._is_placed):
-            require_holding(robot, gravity, self._here if q is None else q,
-                            settings.limits.effort, (before.robot, self._run.wanted_gravity))
+        if q is not None or self._is_placed:
+            here, settings = self._here if q is None else q, settings.with_limits_of(robot)
+            if robot is not before.robot:
+                require_holding(robot, gravity, here, settings.limits.effort,
+                                (before.robot, self._run.wanted_gravity))
+            require_effort(robot, here, settings.limits.effort, before.settings.limits.effort)
         return self.same_setup(settings, robot)
 
     def same_setup(self, settings: Settings, robot: Robot, precomputed: Precomputed = NOTHING_KNOWN

@@ -265,3 +265,12 @@ def test_settings_are_those_of_the_last_change_also_while_it_begins():
         law.torque(time, READY, np.zeros(7))
     assert not law.waits
     assert seen == [law.settings.posture]
+
+
+def test_effort_limits_with_which_the_arm_cannot_hold_itself_are_refused():
+    law = Law(Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip))
+    law.hold(READY)
+    limits = law.settings.limits
+    law.change(replace(law.settings, limits=replace(limits, effort=0.6 * limits.effort)))
+    with pytest.raises(InputError, match="limits.effort.*'panda_joint4'.*at least"):
+        law.change(replace(law.settings, limits=replace(limits, effort=0.2 * limits.effort)))

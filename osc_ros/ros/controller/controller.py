@@ -22,7 +22,6 @@ from osc_ros.compile.compilation import compile_in_parallel
 from osc_ros.compile.compiled import on_demand
 from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.control.law import Law
-from osc_ros.control.limits.holding import require_effort
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import InputError
@@ -453,8 +452,6 @@ class Controller(ManagedNode):
             settings = law_settings(found, robot, driver)
             settings = replace(settings, clearance=self._targets.obstacles.with_things(
                 settings.clearance, robot))
-            if len(q):
-                require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             text = self._targets.reduced_stiffness(settings)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         self._records.apply(found)
