@@ -1550,8 +1550,8 @@ class Law:
         """
         Rebuild the `CompiledLaw` that `new_setup` made in another process.
 
-        The law must be in the same state as the law there. With `precomputed`, the attribute
-        `CompiledLaw.precomputed` of the original, this takes a third of the time.
+        This law must be in the same state as the law of that process. With `precomputed`, the
+        attribute `CompiledLaw.precomputed` of the original, this takes a third of the time.
 
         """
         return CompiledLaw(robot, settings.with_limits_of(robot), self._method, self._workers,
