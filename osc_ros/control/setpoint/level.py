@@ -209,7 +209,7 @@ class Level:
         twist = kind.set_point_twist(pose, twist)
         v, a = (np.repeat([LENGTH, 1.0], 3) * kind.set_point_twist(pose, x)
                 for x in (twist, acceleration))
-        rate = float(np.clip(-(v @ a) / max(v @ v, SLOWEST), *COASTING))
+        rate = float(np.clip(-(v @ a) / max(float(v @ v), SLOWEST), *COASTING))
         self.generator = SetPointGenerator.coasting(
             kind.set_point(pose), twist, rate, before, is_fast)
         # activated at once: the target is where the link is, so this changes the torque little
