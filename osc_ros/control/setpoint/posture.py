@@ -197,7 +197,7 @@ class PostureSetPoint:
             return self.state
         if at.rate == at.rate_slope == 0.0:  # 0 %, or a pause: the joints rest
             return np.array(at.now * [[1.0], [0.0], [0.0]])
-        return self.motion.at(self.elapsed)
+        return self.motion.at(float(self.record.elapsed))
 
     def beginning(self, bounds: Array) -> tuple[Array, float | None]:
         """Return state (3, n) and rate, see `first_rate`, for a motion within bounds (3, n)."""
@@ -222,12 +222,7 @@ class PostureSetPoint:
     def left(self) -> float:
         """Duration of the rest of the motion at full speed [s]; 0 without a motion."""
         return 0.0 if not self.is_moving or self.motion is None else max(
-            0.0, self.motion.duration - self.elapsed)
-
-    @property
-    def elapsed(self) -> float:
-        """Time on the clock of the motion [s]."""
-        return float(self.record.elapsed)
+            0.0, self.motion.duration - float(self.record.elapsed))
 
     def take(self, other: PostureSetPoint) -> None:
         """Copy the set-point and the motion of another one."""
