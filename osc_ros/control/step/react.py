@@ -20,8 +20,8 @@ from osc_ros.dynamics.algebra.spatial import assign
 # [s]: the load with less than the share ABSENT of the other's explains the motion, if the other's
 # exceed the share NOTICED of the effort limits and, with SURE, the noise. If the law's load does
 # not, and a joint is faster than the share FAST of its speed limit, the arm does not carry its
-# payload; a slower arm may be putting it down.
-AVERAGED, ABSENT, NOTICED, SURE, FAST = 0.02, 0.5, 0.002, 16.0, 0.3
+# payload; a slower arm may be putting it down. EVERY: number of states for one comparison.
+AVERAGED, ABSENT, NOTICED, SURE, FAST, EVERY = 0.02, 0.5, 0.002, 16.0, 0.3, 4
 
 
 @inlined
@@ -56,14 +56,15 @@ def judge_load(law, m, d):
     run, rows, k = law.run, d.room_rows, (d.answers - 2) % ANSWERED
     if not (law.m.payload_ratio > 1.0 or law.replaces and run.blends_load):
         return
-    if d.answers_kept < 2 or d.answer_times[(k + 1) % ANSWERED] != d.time:
+    if (d.answers % EVERY != 0 or d.answers_kept < 2
+            or d.answer_times[(k + 1) % ANSWERED] != d.time):
         return
     d.model = law.model
     put_acting(d, k, (k + 1) % ANSWERED, rows, rows[3])
     d.model = _other_model(law)
     dt = put_acting(d, k, (k + 1) % ANSWERED, rows, rows[4])
     use_model(law, d)
-    share, ours, theirs, is_fast = min(dt / AVERAGED, 1.0), 0.0, 0.0, False
+    share, ours, theirs, is_fast = min(EVERY * dt / AVERAGED, 1.0), 0.0, 0.0, False
     for i in range(d.n):
         off = d.answer_tau[k, i] - rows[3, i] - run.residuals[0, i]
         run.scatter[i] += share * (off * off - run.scatter[i])
