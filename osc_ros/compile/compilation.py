@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from osc_ros.compile import compiled
+from osc_ros.compile.compiled import plain
 from osc_ros.compile.parallel_parts import cores
 
 MOST_HELPERS = 3
@@ -202,7 +203,7 @@ def size_of(function: Any) -> int:
         for value in (one.__globals__.get(name) for name in names):
             inside = [getattr(value, name, None) for name in names] if isinstance(
                 value, ModuleType) else [value]
-            found += [part.py_func for part in inside if hasattr(part, 'py_func')]
+            found += [plain(part) for part in inside if hasattr(part, 'py_func')]
     return size
 
 

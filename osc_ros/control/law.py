@@ -1386,15 +1386,15 @@ class Law:
         """
         return np.array(self._run.gravity)
 
-    @property
-    def wanted_gravity(self) -> Array:
-        """Gravity (3,) that was set last, which `gravity` approaches [m/s²]."""
-        return np.array(self._run.wanted_gravity)
-
     @gravity.setter
     def gravity(self, gravity: ArrayLike) -> None:
         self.use_gravity(self.checked_gravity(
             gravity, self._here if self._is_placed else None))
+
+    @property
+    def wanted_gravity(self) -> Array:
+        """Gravity (3,) that was set last, which `gravity` approaches [m/s²]."""
+        return np.array(self._run.wanted_gravity)
 
     def checked_gravity(self, gravity: ArrayLike, q: Array | None, acts: bool = False) -> Array:
         """

@@ -205,7 +205,6 @@ class Cycle(ABC):
     journal: Journal | None
     kernels = OF_LAW
     fault = NOT_FINITE  # cause of an error of the caller
-    setups: tuple[Any, ...] = ()  # of the law: a call may replace them
 
     def __init__(self, robot: Robot, model: Model, supervision: Supervision, period: float,
                  send: Callable[[Array, Stamp | None], None], post: Callable[..., None]) -> None:
@@ -237,6 +236,11 @@ class Cycle(ABC):
     @abstractmethod
     def _process_answer(self, done: Answered) -> bool:
         """Do the remaining work for one answer; return whether it has a plausible state."""
+
+    @property
+    def setups(self) -> tuple[Any, ...]:
+        """The setups of the law, which a call may replace."""
+        return ()
 
     @property
     def acts(self) -> bool:

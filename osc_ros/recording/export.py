@@ -67,9 +67,9 @@ def state_messages(pieces: list[Piece], facts: dict[str, Any]) -> Iterator[Messa
                 rows = call.numbers[4:].reshape(-1, n)
                 yield Message(states, cdr.STATES, time, cdr.joint_state(stamp, names, *rows))
             for sent in call.sent:
-                at, has_state = stamp_of(sent[:2].tolist(), time), not np.isnan(sent[0])
+                q, qd = ((), ()) if np.isnan(sent[0]) else rows[:2, order]
                 yield Message(commands, cdr.STATES, time, cdr.joint_state(
-                    at, joints, *(rows[:2, order] if has_state else ((), ())), sent[2:][order]))
+                    stamp_of(sent[:2].tolist(), time), joints, q, qd, sent[2:][order]))
 
 
 def stamp_of(given: list[float], time: int) -> tuple[int, int]:
