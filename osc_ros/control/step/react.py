@@ -46,6 +46,7 @@ def use_model(law, d):
     """Choose the model of a reaction's torques: with the load that explains the motion."""
     if law.run.has_other_load:
         d.model = _other_model(law)
+        d.load[:] = 0.0  # compensates the errors of the law's model
     else:
         d.model = law.model
 
