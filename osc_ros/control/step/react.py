@@ -14,6 +14,7 @@ from osc_ros.control.safety.causes import replaces_law, report_fault
 from osc_ros.control.safety.safety import answer, COMPUTED, ends, fail, REJECTED, STOPPED
 from osc_ros.control.safety.sample import CLOCK_STEPS
 from osc_ros.control.safety.stopping import put_acting, ZERO
+from osc_ros.control.setpoint.stamps import OLDEST
 from osc_ros.dynamics.algebra.spatial import assign
 
 # Two loads are compared by the torques that their models lack, averaged over the time AVERAGED
@@ -105,8 +106,8 @@ def react(law, m, d, code, before, now):
     has_ended = law.replaces and law.run.blend_weight == 0.0
     resumes = code == STOPPED and not is_replaced
     plans = has_ended or code == COMPUTED and law.d.plans
-    went_back = d.time < before + CLOCK_STEPS[0]
-    waits = resumes or went_back or code < REJECTED or ends(d)
+    has_leapt = not before + CLOCK_STEPS[0] <= d.time <= before + OLDEST
+    waits = resumes or has_leapt or code < REJECTED or ends(d)
     d.asks = WAITS if waits else PLANS if plans else 0
 
 
