@@ -20,7 +20,7 @@ from osc_ros.errors import InputError, require_type
 
 Array = NDArray[np.float64]
 
-MOST_OBSTACLES = 32  # of a law
+MOST_OBSTACLES = 64  # of a law
 LARGEST = 1e3  # largest edge, and distance from the base [m]
 FASTEST = 20.0  # largest speed [m/s]
 # Number of lengths that each kind has: radius; radius, distance of the centres of the ends; three

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, kernel, view
-from osc_ros.control.data import D, LAW_M, M
+from osc_ros.control.data import D, LAW_M, M, RUN
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.contact import CONTACT, NOT_TOUCHED
 from osc_ros.control.safety.causes import replaces_law
@@ -70,7 +70,8 @@ def sense_nothing(controller):
 def relay_record(model: CommandModel, m: Any, d: Any) -> Any:
     """Return a record CONTROLLER without a law; m and d are the records of a supervisor."""
     controller, law = CONTROLLER.new(), LAW.new()
-    law.m, law.model = LAW_M.new(n=d.n, k=1, m=1), model.record
+    law.m, law.run = LAW_M.new(n=d.n, k=1, m=1), RUN.new(n=d.n, k=1, m=1)
+    law.model = law.bare = model.record
     controller.law, controller.m, controller.d = law, m, d
     controller.contact = CONTACT.new(n=d.n)
     return controller

@@ -117,7 +117,8 @@ def driven_among(name, count, event):
 @pytest.mark.parametrize(('name', 'count', 'event'), quick_if(
     lambda name, count, event: (name, count) in (('ur5e', 8), ('panda', 4)) or (
         (name, count, event) == ('gen3', 8, 'margin')),
-    list(product(('ur5e', 'fr3', 'panda', 'gen3'), (1, 2, 4, 8, 32), ('obstacles', 'margin')))))
+    list(product(('ur5e', 'fr3', 'panda', 'gen3'), (1, 2, 4, 8, 32, 64),
+                 ('obstacles', 'margin')))))
 def test_no_torque_steps_where_obstacles_come_go_and_jump_around_fast_joints(name, count, event):
     speeds, steps = driven_among(name, count, event)
     assert speeds.max() < 1.05
