@@ -132,7 +132,8 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
     law.follow(PoseGoal(law.pose), 9.0)
     for time in (0.0, 1.0, 2.5, 8.0, 10.0):
         law.torque(time, q, qd)
-    law.change(replace(law.settings, limits=Limits.of(law.robot, effort=np.full(7, 0.1))))
+    law.change(replace(law.settings, limits=Limits.of(
+        law.robot, effort=0.9 * law.robot.effort_limits)))
     law.torque(11.0, q, qd)
     law.change(replace(law.settings, tasks=(
         Task(Stiffness([50.0] * 3 + [500.0] * 3, [1.0] * 6, [10.0, 50.0]), frame='panda_link5',

@@ -415,7 +415,7 @@ def test_terms_add_up_to_the_torque():
 def test_what_limits_take_away_is_told():
     arm = Arm()
     arm.law.follow(PoseGoal(moved(arm.pose, (0.5, 0.0, 0.0))), 0.0)
-    effort = 0.5 * np.abs(arm.law.bias_torque(READY, np.zeros(7))) + 5.0
+    effort = 1.2 * np.abs(arm.law.bias_torque(READY, np.zeros(7))) + 2.0
     weak = replace(arm.law.settings, limits=Limits.of(arm.robot, effort=effort))
     arm.law.change(weak)
     arm.run(1.0)
