@@ -33,7 +33,6 @@ LONG, SLOW = 600.0, 1e-3
 # Ratio to the accepted stiffness from which another unit is likely: the accepted one depends on
 # the posture, and clients set it axis by axis.
 MANY_STIFF = 100.0
-USUAL_PERIOD = 0.002  # longest period of the states for which this number holds [s]
 SAME = 1e-3  # relative difference up to which a duration is the commanded one
 OUTSIDE = 'outside of the workspace box: the nearest position inside is used'
 _BISECTIONS = 40
@@ -165,8 +164,8 @@ def bounded_stiffness(spring: Stiffness, mobility: Array, axes: Array, period: f
         middle = 0.5 * (low + high)
         low, high = (middle, high) if excess(share(middle)) <= 1.0 else (low, middle)
     used = share(low)
-    # a machine that is busy, whose states come late, does not make it one in another unit
-    many = MANY_STIFF * max(1.0, (period / USUAL_PERIOD) ** 2)
+    # a high damping ratio, with which the loop can use less, does not make it one in another unit
+    many = MANY_STIFF * max(1.0, largest_natural_frequency(1.0, period, DELAY) ** 2 / fastest)
     if (given > many * used).any():
         raise InputError(f'stiffness {given.tolist()} is more than {many:.3g} times the '
                          f'largest in this posture, {[float(f"{k:.3g}") for k in used]}: give '
