@@ -101,8 +101,9 @@ class SetupBlending:
         begin_blend(run, time, difference, effort, least)
         run.tau_carried[:] = carried
         run.blends_load = new.robot is not old.robot
-        if run.blends_load:  # until the motion shows the new load
-            run.has_other_load, run.residuals[:], run.scatter[:] = True, 0.0, 0.0
+        if run.blends_load:  # another load counts as carried when the motion shows it
+            run.has_other_load = new.added_weight(old, q).any()
+            run.residuals[:] = run.scatter[:] = 0.0
         for setup in old, new:
             setup.limiter.change_gently(self.left + SETTLING)
 

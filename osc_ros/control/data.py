@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The records of a controller: Python writes M, from settings and robot, and each tick D.
+The records of a controller. Python writes M, from settings and robot. Each tick changes D.
 
 Stages take both, or the record LAW that has them. M and D are those of the supervisor, LAW_M and
 LAW_D those of a law for one choice of settings, RUN is that of the law for all of them. Motions,
@@ -39,11 +39,11 @@ MODEL = Table(
     Slot('robot_integers', (), '', 'of the robot, see `trees.tree_layout`', INTEGERS),
     Slot('robot_numbers', (), '', 'of the robot', FLOATS),
     Slot('robot_room', (), '', 'memory of the robot', FLOATS),
-    Slot('gravity', (), 'm/s²', 'gravity in `robot_numbers`', FLOATS),
+    Slot('gravity', (), 'm/s²', 'gravity (3,), a part of `robot_numbers`', FLOATS),
     Slot('driver_integers', (), '', "of the driver's model of the robot", INTEGERS),
     Slot('driver_numbers', (), '', "of the driver's model", FLOATS),
     Slot('driver_room', (), '', "memory of the driver's model", FLOATS),
-    Slot('driver_gravity', (), 'm/s²', 'gravity in `driver_numbers`', FLOATS))
+    Slot('driver_gravity', (), 'm/s²', 'gravity (3,), a part of `driver_numbers`', FLOATS))
 BOUNDS = f'3n + {MOST_NEAR}'  # most bounds: of accelerations, torques, loads, distances
 
 M = Table(
@@ -66,7 +66,8 @@ M = Table(
     Slot('fault_watchdog', (FAULT_CODES,), '', 'watchdog of each fault of a state; -1: none', int),
     Slot('stale_watchdog', (), '', 'watchdog of stale states; -1: none', int),
     Slot('contact_watchdog', (), '', 'watchdog of contacts; -1: none', int),
-    Slot('reacts_to_contact', (), '', 'whether a contact replaces the torque of the law', bool),
+    Slot('reacts_to_contact', (), '', "whether the watchdog 'contact' has a reaction, whose "
+         'torque is sent in place of that of the law', bool),
     Slot('too_near_watchdog', (), '', 'watchdog of pairs that are too near; -1: none', int),
     Slot('payload_watchdog', (), '', 'watchdog of a payload that is not carried; -1: none', int),
     Slot('timeout', (WATCHDOGS,), 's', 'time-out of each watchdog'),

@@ -418,7 +418,7 @@ def status(engine: Engine) -> Status:
 
 
 def commanded_values(engine: Engine) -> tuple[Array, Array | None]:
-    """Return the gravity (3,), and the impedance (3, 6) that a command has set, or None."""
+    """Return the gravity (3,) that was set last, and the commanded impedance (3, 6) or None."""
     found = engine.law.level().impedance
     return engine.law.wanted_gravity, None if found is None else found.wanted.copy()
 

@@ -83,7 +83,7 @@ OBSERVER = Table(
     'Observer', *PLAN, *STATE,
     Slot('robot_integers', (), '', 'of the robot, see `trees.tree_layout`', INTEGERS),
     Slot('robot_numbers', (), '', 'of the robot', FLOATS),
-    Slot('gravity', (), 'm/s²', 'gravity in `robot_numbers`', FLOATS),
+    Slot('gravity', (), 'm/s²', 'gravity (3,), a part of `robot_numbers`', FLOATS),
     Slot('memory', (), 's', 'time constant of velocities that are estimates from coarse '
          'positions; otherwise 0'),
     Slot('velocity_error', ('n',), 'rad/s, m/s', 'error of these velocities; otherwise 0'),

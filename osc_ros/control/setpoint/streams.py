@@ -70,8 +70,8 @@ class Stream:
     """The newest poses of a stream, and the target's motion that follows them."""
 
     # The course is the quadratic fitted by least squares to the poses of the last `horizon`, which
-    # averages the remaining jitter of the times. A plan is a path of
-    # three knots: the target, its course one `horizon` later, and the course where it rests.
+    # averages the remaining jitter of the times. A plan is a path of three knots: the target, its
+    # course one `horizon` later, and the course where it rests.
 
     def __init__(self, following: Following) -> None:
         self.following = following

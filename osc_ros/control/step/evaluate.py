@@ -36,8 +36,8 @@ def approach(law):
     put_springs(d, law.posture)
 
 
-# Longest interval that counts as a tick [s]. After a longer one, a change of gravity is completed,
-# and the reference motion is not integrated.
+# Longest interval between two states that counts as a tick [s]. After a longer one, gravity takes
+# its wanted value at once, and the reference motion is not integrated.
 PAUSE = 0.1
 # Largest rate of change of gravity in the model [m/s³]; a base that rotates at 2 rad/s causes it.
 GRAVITY_RATE = 20.0

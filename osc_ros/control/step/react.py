@@ -35,6 +35,12 @@ def note_result(law, m, d, code):
 
 
 @inlined
+def _has_two_loads(law):
+    """Return whether the arm may move with another load than that of the law."""
+    return law.m.payload_ratio > 1.0 or law.replaces and law.run.blends_load
+
+
+@inlined
 def _other_model(law):
     """Model with the other load: in a blend of loads of the replaced law, else without payload."""
     if law.replaces and law.run.blends_load:
@@ -45,7 +51,7 @@ def _other_model(law):
 @inlined
 def use_model(law, d):
     """Choose the model of a reaction's torques: with the load that explains the motion."""
-    if law.run.has_other_load:
+    if _has_two_loads(law) and law.run.has_other_load:
         d.model = _other_model(law)
         d.load[:] = 0.0  # compensates the errors of the law's model
     else:
@@ -56,7 +62,7 @@ def use_model(law, d):
 def judge_load(law, m, d):
     """Find which load explains the motion; report a fault if a fast arm lacks its payload."""
     run, rows, k = law.run, d.room_rows, (d.answers - 2) % ANSWERED
-    if not (law.m.payload_ratio > 1.0 or law.replaces and run.blends_load):
+    if not _has_two_loads(law):
         return
     if (d.answers % EVERY != 0 or d.answers_kept < 2
             or d.answer_times[(k + 1) % ANSWERED] != d.time):

@@ -247,7 +247,6 @@ def put_wrenches(m, d, poses):
                 d.level_wrench[i, a] += m.moves[i, a] * d.impedance[i, WRENCH, a]
 
 
-
 @inlined
 def _scale_to(x, start, most):
     """Factor of at most 1 that limits the norm of x[start:start + 3] to `most`."""

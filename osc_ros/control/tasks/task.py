@@ -56,9 +56,9 @@ class TargetLimits(Group, group='target'):
     """
     Limits of a target's motion, and its workspace; pairs are [rotation, translation].
 
-    Speed, acceleration and jerk must all be finite, or all infinite: then the target jumps to its
-    goal. `box` (2, 3) is the workspace: lowest and highest position, base frame, may be infinite
-    [m].
+    Speed, acceleration and jerk must be all finite or all infinite. If they are infinite, the
+    target jumps to its goal. `box` (2, 3) is the workspace: lowest and highest position, base
+    frame, may be infinite [m].
 
     Raises
     ------

@@ -180,4 +180,3 @@ class LinkAxes:
         """Pose (4, 4) with the link's axes and zero position; the next call overwrites it."""
         put_link_axes(self.rotations, self.turns, self.places, q, self._axes)
         return self._axes
-

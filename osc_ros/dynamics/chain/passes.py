@@ -290,7 +290,7 @@ def _added_product(w, za, zc, ua, uc, C):
 
 @inlined
 def inner_handle(link, placed, tau, i, factors, handle):
-    """Update the response to an unknown force on the first body, after one more elimination."""
+    """Eliminate one more joint from the response of the chain to a force on its first body."""
     # `handle` is (C, K_a, b_a, f): C maps the force to the acceleration of the last body (returned
     # in the order of `rows_first`), K_a to that of the first; b_a is the latter without it; f is
     # the sum of the Newton-Euler forces, as one force on the last body, returned unchanged.

@@ -117,7 +117,7 @@ class DemoNode:
         for status in message.status:
             if status.message.startswith((FAILED, ENDED)):
                 self.failure = status.message
-            elif status.name.endswith('osc_controller: control') and status.values:
+            elif status.name.endswith('osc_controller: control'):
                 self._recording.diagnostics = {pair.key: pair.value for pair in status.values}
                 self.diagnoses += 1
             elif status.name.endswith(f'osc_controller: {compilation_report.NAME}'):

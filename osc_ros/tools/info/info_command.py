@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from math import isnan
 import sys
 from time import perf_counter
 from typing import Any
@@ -117,7 +118,8 @@ def measured_updates(found: Findings) -> tuple[float, float]:
           file=sys.stderr, flush=True)
     times = np.empty(UPDATES)
     with ProgressBar('compiling kernels') as bar, on_demand(), compile_in_parallel(
-            Law, found.robot, tell=lambda now: bar.show(max(now.share, 0.0), now.left)):
+            Law, found.robot, tell=lambda now: bar.show(
+                0.0 if isnan(now.share) else now.share, now.left)):
         law = Law(found.robot)
     try:
         law.hold(found.home)

@@ -204,6 +204,18 @@ class TestInTheLaw:
         bare = Driven(wall=False, payload=1.0).run(2.0)
         assert bare.sag > 5e-3
 
+    @pytest.mark.parametrize('wait', [0.1, 3.0])
+    def test_arm_with_unknown_load_does_not_sag_in_a_reaction_after_a_change_of_the_robot(
+            self, wait):
+        found = Driven(wall=False, payload=1.0, disturbance=Disturbance()).run(2.0)
+        found.law.change(robot=replace(found.robot))  # with the same load
+        found.run(wait)
+        for _ in range(500):
+            found.engine.guard.report_fault(NOT_FINITE, 'for the test')
+            found.step()
+        assert found.engine.guard.reaction == 'hold'
+        assert found.sag < 1e-3  # 0.026 before
+
     def test_load_beyond_the_contact_thresholds_at_the_start_is_no_contact(self):
         found = Driven(wall=False, payload=2.0, disturbance=Disturbance(payload=2.5),
                        contact=Contact(torque=np.full(7, 5.0))).run(0.1)
