@@ -551,8 +551,8 @@ class Rounded:
 
 @pytest.mark.parametrize('motion', ['tip', 'joints'])
 @pytest.mark.parametrize('name, degrees', quick_if(
-    lambda name, degrees: (name, degrees) == ('xarm7', 0.1),
-    [(name, degrees) for name in ('xarm7', 'panda', 'ur5', 'kinova')
+    lambda name, degrees: name in ('xarm7', 'iiwa_like') and degrees == 0.1,
+    [(name, degrees) for name in ('xarm7', 'panda', 'ur5', 'kinova', 'iiwa_like')
      for degrees in (0.03, 0.05, 0.1)]))
 def test_coarse_positions_without_velocities_are_no_contact_and_cause_no_steps(
         name, degrees, motion):
@@ -571,7 +571,7 @@ def test_coarse_positions_without_velocities_are_no_contact_and_cause_no_steps(
     arm.run(3.5)
     assert not arm.changes
     assert (np.abs(np.diff(torques, axis=0)) / arm.plant.effort).max() < 0.06
-    assert max(arm.speeds) < (1.25 if name == 'kinova' else 1.0)
+    assert max(arm.speeds) < (1.25 if name == 'kinova' else 1.05)
     if motion == 'joints':
         assert np.abs(arm.plant.q - goal).max() < np.radians(1.5)
     before = arm.plant.q.copy()

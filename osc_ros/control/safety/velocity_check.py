@@ -53,7 +53,8 @@ NOISE_BLOCK, NOISE_LEAST, GROWTH = 24, 8, 1.25
 def _learn_step(d, i, step):
     """Update the resolution of a joint: Euclid's common divisor of its last position steps."""
     # It is learned anew from each BLOCK steps, so that one odd step does not count for ever. Steps
-    # that are all alike come from a constant velocity, unless some states in between repeat.
+    # that are all alike come from a constant velocity, unless some states in between repeat. The
+    # first change may be a step of the encoder: it is one until others show smaller steps.
     left, known = np.abs(step), d.divisor[i]
     if left <= FINE:
         d.is_varied[i] = d.is_varied[i] or d.divided[i] > 0
@@ -66,8 +67,8 @@ def _learn_step(d, i, step):
     if left > max(FINE, DIVISIBLE * known):
         d.divisor[i] = left
     is_complete = d.divided[i] >= BLOCK
-    if d.is_varied[i] and (is_complete or not d.is_learned[i]):
-        d.steps[i], d.is_learned[i] = d.divisor[i], is_complete
+    if not d.is_learned[i] or d.is_varied[i] and is_complete:
+        d.steps[i], d.is_learned[i] = d.divisor[i], d.is_varied[i] and is_complete
     if is_complete:
         d.divided[i], d.divisor[i], d.is_varied[i] = 0, 0.0, False
 
