@@ -51,6 +51,7 @@ from osc_ros.model.robot import Robot
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.markers import Marker, marker_of, MarkerArray, ORANGE
 from osc_ros.ros.messages.obstacle_markers import markers_of, moved_back
+from osc_ros.ros.messages.publishers import sends_whole_states
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
 
@@ -130,9 +131,7 @@ class TopicBackend:
         self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
         self._set: dict[str, Any] = {}  # parameters before this client changed them
-        # Whether joint_states brings whole states of one publisher. Otherwise the states are those
-        # that the controller says it has answered, up to 5 ms later: it knows its publishers.
-        self._is_direct = False
+        self._is_direct = False  # `sends_whole_states` of joint_states; else up to 5 ms later
         self.joint_names: tuple[str, ...] = ()
         self._names: list[str] = []  # names in the joint states
         self._order: list[int] = []
@@ -265,8 +264,8 @@ class TopicBackend:
             self._news.notify_all()
 
     def _on_joints(self, message: JointState) -> None:
-        self._is_direct = ({*self.joint_names} <= {*message.name} and bool(self.joint_names)
-                           and self._node.count_publishers(self._states.topic_name) == 1)
+        self._is_direct = sends_whole_states(
+            self._node, self._states.topic_name, message.name, self.joint_names)
         if self._is_direct:
             self._use(message)
 

@@ -22,7 +22,7 @@ from osc_ros.control.accepted import FULL_SPEED
 from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
 from osc_ros.control.limits.clearance import Near
-from osc_ros.control.tasks.task import ALL_MOTION, Task
+from osc_ros.control.tasks.task import ALL_MOTION, AXIS_NAMES, Task
 from osc_ros.dynamics.algebra.kinematics import link_frame, placement, point_jacobian, reach
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
 from osc_ros.model.robot import Robot
@@ -129,6 +129,7 @@ class Figures(NamedTuple):
     begins_in: float  # time until the first task's newest motion begins [s]; 0: it has begun
     gains: GainFigures
     singularity: Singularity  # of the first task
+    wrench: Array  # (6,) that the first task must apply along its axes of force, base axes
     external: Report | None  # see `Law.external_report`
     gravity: Array  # (3,) [m/s²]
     compensates_friction: bool
@@ -161,8 +162,8 @@ def figures_of(law: Law) -> Figures:
         GainFigures(law.gain_share(), law.period, law.delay, law.setup.robot.payload_mass),
         Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
                     solved.weakest()),
-        law.external_report(), law.gravity, settings.friction is not None,
-        settings.free is not None, Surroundings.of(law), law.speed_override,
+        level.wanted_wrench.copy(), law.external_report(), law.gravity,
+        settings.friction is not None, settings.free is not None, Surroundings.of(law), law.speed_override,
         None if joints is None else float(np.abs(joints.way).max()),
         bool(np.abs(level.target.twist).max() > UNMOVED) if joints is None else joints.moves)
 
@@ -257,6 +258,16 @@ class Case:
         body, T = link_frame(self.robot, self._link)
         at = placement(self.robot, self.figures.q)
         return point_jacobian(self.robot, at, body, at.p[body] + at.R[body] @ T[:3, 3])
+
+    @cached_property
+    def pressed(self) -> tuple[int, float]:
+        """Axis of the largest commanded force or moment that moves the link, and speed; or -1."""
+        found = self.figures
+        if not (found.wrench.any() and np.isfinite(found.qd).all()):
+            return -1, 0.0
+        along = np.sign(found.wrench) * (self.jacobian @ found.qd)
+        axis = int(np.argmax(np.abs(found.wrench) * np.array([LENGTH] * 3 + [1.0] * 3)**-1))
+        return (axis, float(along[axis])) if along[axis] > CREEPS else (-1, 0.0)
 
     @cached_property
     def weak(self) -> Array:
@@ -391,6 +402,12 @@ def _residual_text(case: Case) -> str:
     return text + (f' (or {case.load:.2g} kg at the link)' if case.load else '')
 
 
+def _pressed_text(case: Case) -> str:
+    (axis, speed), units = case.pressed, ('N m', 'rad/s') if case.pressed[0] < 3 else ('N', 'm/s')
+    return (f'{AXIS_NAMES[axis]} presses with {case.figures.wrench[axis]:.3g} {units[0]}, and the '
+            f'link moves at {speed:.2g} {units[1]}')
+
+
 def _friction_remedy(case: Case) -> str:
     if case.figures.compensates_friction:
         return 'measure the friction again with osc_identify: the law compensates too little'
@@ -485,8 +502,11 @@ RULES = (
          lambda case: f'the speed override is {case.figures.speed_override:g} %',
          lambda case: 'raise it: arm.speed_override = 100, parameter speed_override, or the '
          'page'),
+    Rule('presses', 'nothing resists the commanded force', lambda case: case.pressed[0] >= 0,
+         _pressed_text, lambda case: 'press where something is: move the tip there first; or end '
+         'the force: arm.set_wrench of zeros, arm.axes()'),
     Rule('moves', 'the arm still moves',
-         lambda case: np.isfinite(case.figures.qd).all() and (
+         lambda case: np.isfinite(case.figures.qd).all() and case.pressed[0] < 0 and (
              case.figures.is_moving or np.abs(case.figures.qd).max() > CREEPS),
          lambda case: 'joint speeds up to '
          f'{np.abs(case.figures.qd).max():.2g} {case.unit(0, "rad/s", "m/s")}',

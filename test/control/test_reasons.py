@@ -33,6 +33,8 @@ from osc_ros.model.files import shipped_urdf
 
 HOME = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]  # of a Panda
 STRETCHED = [0.0, -1.5708, 0.0, -1.5708, 0.0, 0.0]  # an UR5e that stands upright
+WALL = np.array([[0.0, 0.0, -1.0, 0.42],  # its z is -x
+                 [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0]])
 PLACED = 1e-3  # tolerance of a position where the tip stands [m]
 
 
@@ -137,10 +139,7 @@ def test_weak_joint_is_named_with_its_torque():
 
 
 def test_wall_before_the_goal_is_a_contact_with_its_force():
-    wall = np.eye(4)
-    wall[:3, :3] = [[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]  # its z is -x
-    wall[:3, 3] = 0.42, 0.0, 0.5
-    with osc_ros.Arm.simulated('panda', wall=wall, ball=('panda_hand_tcp', 0.03)) as arm:
+    with osc_ros.Arm.simulated('panda', wall=WALL, ball=('panda_hand_tcp', 0.03)) as arm:
         start = arm.pose()
         reason = reason_of(arm, arm.pose(shift=(0.15, 0.0, 0.0)), 'contact')
         force = arm.simulation.plant.contact_force()
@@ -194,6 +193,28 @@ def test_goal_of_another_command_is_named(arm):
 def test_motion_that_is_not_over_is_named(arm):
     reason = reason_of(arm, arm.pose(shift=(0.0, 0.3, 0.0)), 'moves', timeout=0.4)
     assert 'rad/s' in reason.cause and 'timeout' in reason.remedy
+
+
+def test_force_that_nothing_resists_is_named_with_its_axis_until_something_does(arm):
+    arm.axes(z='force')
+    arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])
+    arm.sleep(0.5)
+    reason = reason_of(arm, arm.pose(shift=(0.05, 0.0, 0.0)), 'presses', 0.3)
+    assert 'z presses with -10 N' in reason.cause and 'arm.axes()' in reason.remedy
+    law = arm.simulation.law
+    found = reasons(law.robot, law.level().task, figures_of(law))
+    assert [one.name for one in found] == ['presses']  # not: wait longer
+    arm.axes()
+    arm.sleep(0.5)
+    assert not [one for one in reasons(law.robot, law.level().task, figures_of(law))
+                if one.name == 'presses']
+    with osc_ros.Arm.simulated('panda', wall=WALL, ball=('panda_hand_tcp', 0.03)) as pressing:
+        pressing.axes(x='force')
+        pressing.set_wrench([0.0, 0.0, 0.0, 8.0, 0.0, 0.0])
+        pressing.sleep(5.0)
+        law = pressing.simulation.law
+        assert 'presses' not in [one.name for one in reasons(
+            law.robot, law.level().task, figures_of(law))]
 
 
 def test_edge_of_the_workspace_is_named_and_a_goal_outside_warns():

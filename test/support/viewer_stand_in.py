@@ -40,6 +40,7 @@ class StandIn(LifecycleNode):
                 PoseStamped, topic, lambda message, task=task: self.get_logger().warning(
                     f'{task} in {message.header.frame_id}'), 10)
         self._states = self.create_publisher(JointState, 'joint_states', 10)
+        self._commands = self.create_publisher(JointState, '~/commands_stamped', 10)
         self._poses = self.create_publisher(PoseStamped, '~/pose', 10)
         self._errors = self.create_publisher(TwistStamped, '~/elbow/goal_error', 10)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
@@ -69,8 +70,9 @@ class StandIn(LifecycleNode):
 
     def _publish(self):
         names = [f'panda_joint{i}' for i in range(7, 0, -1)]
-        self._states.publish(JointState(name=names, position=READY[::-1], velocity=[0.0] * 7,
-                                        effort=[0.0] * 7))
+        state = JointState(name=names, position=READY[::-1], velocity=[0.0] * 7, effort=[0.0] * 7)
+        self._states.publish(state)
+        self._commands.publish(state)
         self._poses.publish(PoseStamped())
         self._errors.publish(TwistStamped())
         self._diagnostics.publish(DiagnosticArray(status=[DiagnosticStatus(

@@ -322,6 +322,23 @@ def stand_in(tmp_path):
         process.wait()
 
 
+def _check_second_publisher(node, reading, wait):
+    """Positions of another publisher do not move the arm of the page."""
+    from sensor_msgs.msg import JointState
+    other, shown, sent = node.create_publisher(JointState, 'joint_states', 10), [], []
+
+    def has_sent():
+        other.publish(JointState(name=reading.robot.joint_names, position=[0.0] * 7))
+        sent.append(other.get_subscription_count())
+        shown.append(reading.q)
+        return sum(sent) > 40
+
+    wait(lambda: node.count_publishers('joint_states') == 2, 'for the second publisher')
+    wait(has_sent, 'for positions of the second publisher')
+    node.destroy_publisher(other)
+    assert all(q == pytest.approx(READY) for q in shown)
+
+
 def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, stand_in):
     from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
     from rclpy.node import Node
@@ -347,6 +364,7 @@ def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, 
     wait(lambda: reading.q is not None and reading.control.pose is not None
          and 'elbow' in reading.control.goal_errors, 'for states')
     assert reading.q == pytest.approx(READY)  # by name: they come in another order
+    _check_second_publisher(node, reading, wait)
     # no free drive, nothing to push
     wait(lambda: reading.offers == {'hold', 'release', 'lifecycle'}, 'for the services')
     link.set_parameter('translation.natural_frequency', 30.0)

@@ -29,6 +29,14 @@ def publishers(node: Node, topic: str) -> dict[str, str]:
             for one in node.get_publishers_info_by_topic(topic)}
 
 
+def sends_whole_states(node: Node, topic: str, names: Sequence[str], joints: Sequence[str]
+                       ) -> bool:
+    """Return whether a topic has one publisher, which names all joints, and not only some."""
+    # `names`: of its last message. Otherwise use the states that a controller says it has
+    # answered, on ~/commands_stamped: it knows whose states they are.
+    return bool(joints) and {*joints} <= {*names} and node.count_publishers(topic) == 1
+
+
 def log_states_of(node: Node, before: tuple[str, str, int], found: tuple[str, str, int]
                   ) -> tuple[str, str, int]:
     """Return `found`, see `Loop.publisher_names`; log those that are not as `before`."""

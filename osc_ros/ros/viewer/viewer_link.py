@@ -29,6 +29,7 @@ from std_srvs.srv import SetBool, Trigger
 from osc_ros.errors import InputError, OscError
 from osc_ros.ros.dds.inbox import Inbox
 from osc_ros.ros.messages import compilation_report, messages
+from osc_ros.ros.messages.publishers import sends_whole_states
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.viewer.viewer_obstacles import ObstacleLink
@@ -93,7 +94,8 @@ class ControllerLink:
             self._stack.close()
             self._inbox = None
             return
-        self._inbox = Inbox(self._states, (JointState, 'joint_states', NEWEST))
+        self._inbox = Inbox(self._states, (JointState, 'joint_states', NEWEST),
+                            (JointState, f'{self._name}/commands_stamped', NEWEST))
         self._stack.enter_context(self._inbox.opened())
         self._subscribe()
 
@@ -159,14 +161,17 @@ class ControllerLink:
             reading.control.text = f'no diagnostics for {silence:.0f} s'
 
     def _take_state(self) -> None:
-        data = newest = None if self._inbox is None else self._inbox.take()
-        while data is not None:
-            newest, data = data, self._inbox.take()
+        """Take the newest joint state; beside a second publisher, that of the newest command."""
+        states, command = self._newest(0), self._newest(1)
         robot = self.reading.robot
-        if newest is None or robot is None:
+        if states is None or robot is None:
             return
-        message = deserialize_message(newest, JointState)
+        message = deserialize_message(states, JointState)
         self.obstacles.stamp = message.header.stamp
+        if not sends_whole_states(self._states, 'joint_states', message.name, robot.joint_names):
+            if command is None:
+                return
+            message = deserialize_message(command, JointState)
         place = {name: i for i, name in enumerate(message.name)}
         if (len(message.position) == len(message.name)
                 and all(name in place for name in robot.joint_names)):
@@ -175,6 +180,13 @@ class ControllerLink:
                 self.reading.q = np.array(message.position)[order]
             self.reading.effort = (np.array(message.effort)[order]
                                    if len(message.effort) == len(message.name) else None)
+
+    def _newest(self, topic: int) -> bytes | None:
+        """Return the newest message of the inbox on a topic since the last call, or None."""
+        data = newest = None if self._inbox is None else self._inbox.take(topic)
+        while self._inbox is not None and data is not None:
+            newest, data = data, self._inbox.take(topic)
+        return newest
 
     # parameters and the robot
 
