@@ -163,7 +163,8 @@ def figures_of(law: Law) -> Figures:
         Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
                     solved.weakest()),
         level.wanted_wrench.copy(), law.external_report(), law.gravity,
-        settings.friction is not None, settings.free is not None, Surroundings.of(law), law.speed_override,
+        settings.friction is not None, settings.free is not None,
+        Surroundings.of(law), law.speed_override,
         None if joints is None else float(np.abs(joints.way).max()),
         bool(np.abs(level.target.twist).max() > UNMOVED) if joints is None else joints.moves)
 
