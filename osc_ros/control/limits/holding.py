@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 HOLDING = 0.9  # share of the effort limit available for holding, beside motion and friction
 LARGEST_GRAVITY = 1e3  # largest accepted component of gravity [m/s²]
 CHANGE = 7.0  # largest change of gravity at once while the controller is active [m/s²]
+# Less gravity would mean that the base falls, and by way of 0 gravity could be turned over [m/s²].
+LEAST_GRAVITY = 4.9
 
 
 def require_gravity(gravity: Array) -> None:
@@ -27,14 +29,16 @@ def require_gravity(gravity: Array) -> None:
 
 
 def require_gradual(before: Array, gravity: Array) -> None:
-    """Raise if gravity (3,) differs by more than CHANGE from that in force, `before` (3,)."""
-    change = float(np.linalg.norm(gravity - before))
-    if change > CHANGE:
-        raise InputError(
-            f'gravity {np.round(gravity, 3).tolist()} differs by {change:.3g} m/s² from '
-            f'{np.round(before, 3).tolist()}, which is in force: while the controller is active, '
-            f'it must differ by at most {CHANGE:g} m/s². Gravity is the negated reading of an '
-            'accelerometer; if the base has been turned, deactivate first')
+    """Raise if gravity (3,) is far from that in force, `before` (3,), or becomes too small."""
+    change, size = float(np.linalg.norm(gravity - before)), float(np.linalg.norm(gravity))
+    if change <= CHANGE and size >= min(LEAST_GRAVITY, float(np.linalg.norm(before))):
+        return
+    raise InputError(
+        f'gravity {np.round(gravity, 3).tolist()} of {size:.3g} m/s² differs by {change:.3g} m/s² '
+        f'from {np.round(before, 3).tolist()}, which is in force: while the controller is active, '
+        f'it must differ by at most {CHANGE:g} m/s², and be at least {LEAST_GRAVITY:g} m/s². '
+        'Gravity is the negated reading of an accelerometer; if the base has been turned, '
+        'deactivate first')
 
 
 def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,

@@ -159,6 +159,20 @@ def test_quite_another_gravity_is_refused_while_the_arm_is_held(spin, z):
     np.testing.assert_allclose(rig.ask(), weight(), atol=1e-8)
 
 
+def test_gravity_is_not_turned_over_in_small_steps_while_the_arm_is_held(spin):
+    rig = Rig(spin).activate()
+    publisher = rig.hardware.create_publisher(Vector3Stamped, 'osc_controller/gravity', 10)
+    message = Vector3Stamped()
+    message.header.frame_id = 'panda_link0'
+    rig.spin(lambda: publisher.get_subscription_count() > 0)
+    message.vector.z = -5.0
+    publisher.publish(message)
+    settle(rig, weight((0.0, 0.0, -5.0)))
+    message.vector.z = -2.5
+    rig.until_said('at least 4.9', lambda: publisher.publish(message))
+    settle(rig, weight((0.0, 0.0, -5.0)))
+
+
 def test_gravity_that_is_none_is_refused_and_the_old_one_stays(spin):
     rig = Rig(spin).activate()
     publisher = rig.hardware.create_publisher(Vector3Stamped, 'osc_controller/gravity', 10)
