@@ -61,8 +61,8 @@ def file_text(path: Path, content: str, what: str = 'the file',
               accepted: str = 'the path of a file') -> str:
     """Text of a file with this `content`; ModelError if it is unreadable or no text."""
     try:
-        if path.exists() and not (path.is_file() and path.stat().st_size <= LARGEST_FILE):
-            raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB')
+        if path.exists() and not (path.is_file() and 0 < path.stat().st_size <= LARGEST_FILE):
+            raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB, or empty')
         data = path.read_bytes()
         declared = DECLARED.match(data)
         encoding = ('utf-16' if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else
@@ -76,7 +76,8 @@ def file_text(path: Path, content: str, what: str = 'the file',
         raise ModelError(f"'{path}' declares the encoding '{encoding}', which is unknown: give "
                          f'{content}') from None
     except (OSError, ValueError) as error:
-        raise ModelError(f"{what} '{path}' cannot be read ({error}): give {accepted}"
+        reason = getattr(error, 'strerror', None) or error  # the message has the path already
+        raise ModelError(f"{what} '{path}' cannot be read ({reason}): give {accepted}"
                          ) from None
 
 

@@ -37,6 +37,7 @@ from trajectory_msgs.msg import (
 from common import PATIENCE
 from node_rig import JOINTS, READY, Rig
 from osc_ros.errors import InputError, ModelError
+from osc_ros.model.files import LARGEST_FILE
 from osc_ros.model.urdf import description as urdf_description
 from osc_ros.recording.bag import BagWriter
 from osc_ros.ros.controller.controller import Controller
@@ -79,7 +80,7 @@ def refusal(name):
 
 def test_description_file_that_never_ends_is_refused(tmp_path, pipe):
     with (tmp_path / 'large.urdf').open('wb') as file:
-        file.truncate(int(robot_parameters.LARGEST_FILE) + 1)
+        file.truncate(int(LARGEST_FILE) + 1)
     (tmp_path / 'empty.urdf').write_text('')
     for path in (pipe, '/dev/zero', tmp_path, tmp_path / 'large.urdf', tmp_path / 'empty.urdf'):
         assert 'give the path of a URDF' in refusal(path), path

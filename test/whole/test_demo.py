@@ -360,7 +360,8 @@ def test_waiting_goes_on_as_long_as_new_kernels_are_compiled(
     (('--loop', 'franka-sim', '--robot', 'ur5e'), '--loop franka-sim: give --robot fr3'),
     (('--loop', 'real'), "invalid choice: 'real'"),
     (('--robot', 'unicorn'), '--robot unicorn: must be one of fr3, gen3, iiwa14'),
-    (('--urdf', '/nowhere.urdf', '--base', 'a', '--tip', 'b'), "'/nowhere.urdf' cannot be read"),
+    (('--urdf', '/nowhere.urdf', '--base', 'a', '--tip', 'b'),
+     "'/nowhere.urdf' cannot be read (No such file or directory): give the path of a URDF, or"),
     (('--tip', 'panda_hand_tpc'), 'panda_hand_tcp'),
     (('--config', '/nowhere.yaml'), '/nowhere.yaml cannot be read'),
 ])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.model_error.driver import COMPENSATES
 from osc_ros.control.tasks.task import pose
-from osc_ros.errors import InputError, similar
+from osc_ros.errors import InputError, ModelError, similar
 from osc_ros.model.files import file_text
 from osc_ros.model.robot import Robot
 from osc_ros.model.urdf import near, pair, robot_element
@@ -26,7 +26,6 @@ from osc_ros.sim.plant_payload import with_payload as with_payload_link
 Array = NDArray[np.float64]
 
 PAIR = 'dual_panda'  # two Pandas; the URDF is composed from that of one
-LARGEST_FILE = 64e6  # largest size of a robot description [bytes]
 
 
 def shipped_robots() -> list[str]:
@@ -64,18 +63,17 @@ def urdf_text(name: str) -> str:
         return pair(urdf_text('panda'))
     if name in shipped_robots():
         return files('osc_ros').joinpath('robots', f'{name}.urdf').read_text(encoding='utf-8')
+    known = [*shipped_robots(), PAIR]
+    near = similar(name.lower(), known, 1)
+    accepted = f"the path of a URDF, or one of: {', '.join(known)}" + (
+        f"; did you mean '{near[0]}'?" if near else '')
     try:
-        path = Path(name).expanduser()
-        # the name may be from another node, and that of a pipe or a device without end
-        if path.exists() and not (path.is_file() and 0 < path.stat().st_size <= LARGEST_FILE):
-            raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB, or empty')
-        return file_text(path, 'a URDF')
-    except (OSError, RuntimeError, ValueError) as error:  # such as an unknown user, a zero byte
-        known = [*shipped_robots(), PAIR]
-        near = similar(name.lower(), known, 1)
-        raise InputError(f"robot_description_file '{name}' cannot be read ({error})"
-                         + (f"; did you mean '{near[0]}'?" if near else '') + ': give the '
-                         f"path of a URDF, or one of: {', '.join(known)}") from None
+        return file_text(Path(name).expanduser(), 'a URDF', 'robot_description_file', accepted)
+    except ModelError as error:
+        raise InputError(str(error)) from None
+    except RuntimeError as error:  # an unknown user
+        raise InputError(f"robot_description_file '{name}' cannot be read ({error}): give "
+                         f'{accepted}') from None
 
 
 def folder(values: dict[str, Any]) -> Path | None:
