@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.data import OF_BLEND
 from osc_ros.control.model_error.friction import duration_of_change
-from osc_ros.control.setpoint.posture import PostureSetPoint
 from osc_ros.control.step.limit import count_fading
 from osc_ros.dynamics.algebra.spatial import CHANGE_RATE
 
@@ -37,12 +36,10 @@ class SetupBlending:
     def __init__(self, run: Any) -> None:
         self._run = run  # RUN of `osc_ros.control.data`
         self.replaced: CompiledLaw | None = None  # None if no change is in progress
-        self.posture: PostureSetPoint  # of the replaced setup
 
-    def replace(self, old: CompiledLaw, posture: PostureSetPoint, new: CompiledLaw) -> None:
+    def replace(self, old: CompiledLaw, posture: Any, new: CompiledLaw) -> None:
         """Let `new` replace `old`, which keeps its set-point of the posture."""
-        self.replaced, self.posture = old, posture
-        old.record.posture, new.record.other = posture.record, old.record
+        self.replaced, old.record.posture, new.record.other = old, posture, old.record
         new.record.replaces = True
 
     def end(self, setup: CompiledLaw) -> None:
@@ -76,7 +73,7 @@ class SetupBlending:
             run.blend_age *= found / run.blend_duration
             run.blend_duration = found
 
-    def begin(self, old: CompiledLaw, posture: PostureSetPoint, new: CompiledLaw, time: float,
+    def begin(self, old: CompiledLaw, posture: Any, new: CompiledLaw, time: float,
               q: Array, qd: Array, tau: Array, carried: Array) -> None:
         """Start to blend from tau (n,), torques of this tick [N·m], to those for new settings."""
         # tau excludes the compensation of model errors that continues with the next setup;

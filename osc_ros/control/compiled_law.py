@@ -22,8 +22,7 @@ from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import least_inertia
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
-from osc_ros.control.setpoint.pieces import Pieces
-from osc_ros.control.setpoint.posture import PostureSetPoint
+from osc_ros.control.setpoint.posture import CALM
 from osc_ros.control.setpoint.set_point_generator import STOP
 from osc_ros.control.settings import Settings
 from osc_ros.control.step.entries import entries
@@ -147,9 +146,9 @@ class CompiledLaw:
         law.compensation = (UNCOMPENSATED if found is None or found.compensation is None else
                             found.compensation.record)
 
-    def join(self, run: Any, posture: PostureSetPoint) -> None:
-        """Compute with the record RUN and the set-point of the joints of a law from now on."""
-        self.record.run, self.record.posture = run, posture.record
+    def join(self, run: Any, posture: Any) -> None:
+        """Compute with the records RUN and SET_POINT of a law from now on."""
+        self.record.run, self.record.posture = run, posture
 
     @property
     def failure(self) -> BaseException | None:
@@ -185,16 +184,14 @@ class CompiledLaw:
         """Bounds (3, n) of planned motions of the joints, see `joint_drive.motion_bounds`."""
         return motion_bounds(self.settings.limits, self.settings.joints or NO_DRIVE)
 
-    def joint_pausing(self, motion: Pieces | None) -> tuple[Array, float]:
-        """Lag (n,) at which a motion of the joints pauses [rad, m], 0: never; its ramp [s]."""
-        # The lag is 0 without a joint drive, and for joints that the motion leads beyond their
+    def put_leash(self, posture: Any) -> None:
+        """Write the lag at which the motion of a record SET_POINT pauses, and `calm`."""
+        # It does not pause without a joint drive, nor for joints that it leads beyond their
         # limits for a while, because it began there: they cannot follow, and it must come back.
-        drive = self.settings.joints
-        if drive is None or motion is None:
-            return self._rest, (drive or NO_DRIVE).ramp
-        lower, upper = self.robot.position_limits.T
-        least, most = motion.extremes
-        return np.where((least < lower) | (most > upper), 0.0, drive.leash), drive.ramp
+        drive, (lower, upper) = self.settings.joints or NO_DRIVE, self.robot.position_limits.T
+        least, most = posture.extremes
+        posture.calm, posture.leash[:] = CALM * drive.ramp, np.where(
+            (least < lower) | (most > upper) | (drive is NO_DRIVE), 0.0, drive.leash)
 
     @property
     def least_inertia(self) -> Array | None:

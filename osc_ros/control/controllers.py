@@ -34,12 +34,18 @@ Array = NDArray[np.float64]
 NAMED = 3  # largest number of controllers that an error message names
 
 
+def _arrays(law: Law) -> tuple[NDArray[Any], ...]:
+    """Arrays of the state of a law, and the references of its motions to their pieces."""
+    motions = *(one for level in law.setup.levels for one in level.generator.records), law.joints
+    return *law.state_arrays(), *(one.integers[HEADER + len(one.slots):] for one in motions)
+
+
 class _Worker:
     """A law that computes the torques of one controller after the other, in one thread."""
 
     def __init__(self, law: Law) -> None:
         self._law = law
-        self.given = law.setup.record, Places(law.state_arrays()).spans
+        self.given = law.setup.record, Places(_arrays(law)).spans
 
 
 class Controllers:
@@ -93,7 +99,7 @@ class Controllers:
         if not self._law.is_placed:
             self._law.hold(self._law.posture)
         self._setup = self._law.setup
-        places = Places(self._law.state_arrays())
+        places = Places(_arrays(self._law))
         self._memory = np.zeros((count, places.size), dtype=np.int64)
         places.store(self._memory[0])
         self._memory[1:] = self._memory[0]
@@ -117,7 +123,7 @@ class Controllers:
 
     def _load(self, i: int) -> Law:
         """Copy the state of controller i to the law, and return the law."""
-        Places(self._law.state_arrays()).load(self._memory[i])
+        Places(_arrays(self._law)).load(self._memory[i])
         self._law.remembered = self._remembered[i]
         for level, has_jumped in zip(self._setup.levels, self._jumped[i]):
             if has_jumped:
@@ -126,7 +132,7 @@ class Controllers:
 
     def _store(self, i: int) -> None:
         """Copy the state of the law to controller i."""
-        Places(self._law.state_arrays()).store(self._memory[i])
+        Places(_arrays(self._law)).store(self._memory[i])
         self._remembered[i], self._jumped[i] = self._law.remembered, False
 
     @contextmanager

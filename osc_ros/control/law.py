@@ -48,7 +48,18 @@ from osc_ros.control.setpoint.joint_motion import (
 )
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.pieces import Pieces, SHORTEST
-from osc_ros.control.setpoint.posture import goal_positions, nearest_turn, PostureSetPoint
+from osc_ros.control.setpoint.posture import (
+    begin_motion,
+    beginning,
+    full_speed_state,
+    goal_positions,
+    hold_joints,
+    motion_of,
+    nearest_turn,
+    refer_to,
+    set_point_at,
+    stop_joints,
+)
 from osc_ros.control.setpoint.set_point_generator import (
     Motion,
     rehearse,
@@ -202,7 +213,8 @@ class Law:
                 setup.start(np.zeros(robot.n))
                 is_same = settings.leader == before.settings.leader
                 setup.join(law._run, law._posture)
-                law._blending.replace(before, law._posture if is_same else law._leaving, setup)
+                law._blending.replace(before, law._posture if is_same else law._posture.copy(),
+                                      setup)
                 law._use_now(setup)
             for level, k in zip(setup.levels, own, strict=True):
                 level.generator = generators.setdefault(k, level.generator)
@@ -240,8 +252,7 @@ class Law:
         self._run = RUN.new(n=robot.n)
         self._blending = SetupBlending(self._run)
         self._observed = -math.inf
-        self._posture = PostureSetPoint(robot, q)
-        self._leaving = PostureSetPoint(robot, q)  # of replaced settings with another leader
+        self._posture = set_point_at(robot, q)
         self._is_placed = False  # becomes true in `hold`
         run = self._run
         run.delay = run.wanted_delay = DELAY
@@ -395,16 +406,18 @@ class Law:
     @property
     def left(self) -> float:
         """Duration of the rest of the paths and joint motions in progress, at full speed [s]."""
-        return max([*(generator.left for generator in self.generators), self._posture.left])
+        at = self._posture
+        return max([*(generator.left for generator in self.generators),
+                    float(at.times[-1] - at.elapsed) if at.is_moving else 0.0])
 
     @property
     def posture(self) -> Array:
         """Goal (n,) of the posture, or of the joints during a joint drive."""
-        return self._posture.wanted
+        return np.array(self._posture.wanted)
 
     @property
-    def joints(self) -> PostureSetPoint:
-        """Set-point of the joints; only to be read."""
+    def joints(self) -> Any:
+        """Set-point of the joints, a record SET_POINT; only to be read."""
         return self._posture
 
     @property
@@ -538,7 +551,7 @@ class Law:
         setup.set_gravity(self._run.gravity)
         self._is_placed = True
         self._run.ticks, self._run.tick_q[0] = 0, here
-        self._posture.hold(here)
+        hold_joints(self._posture, here)
         poses = setup.poses(here)
         for level, i in zip(setup.levels, setup.at):
             level.hold(poses[i])
@@ -559,7 +572,7 @@ class Law:
         self._replace_by_waiting()
         setup = self._setup
         if setup.settings.joints is not None:
-            self._posture.hold(q)
+            hold_joints(self._posture, q)
         poses = setup.poses(q)
         for level, i in zip(setup.levels, setup.at):
             level.rejoin(poses[i])
@@ -648,11 +661,12 @@ class Law:
 
         """
         found, blending = self._setup.unmodelled, self._blending
-        arrays = (*self._setup.state_arrays(), self._posture.record.slots,
+        arrays = (*self._setup.state_arrays(), self._posture.slots,
                   *(() if found is None else found.state_arrays), self._run.slots)
         if blending.replaced is None:
             return arrays
-        arrays += *blending.replaced.state_arrays(), blending.posture.record.slots
+        replaced = blending.replaced
+        arrays += *replaced.state_arrays(), replaced.record.posture.slots
         return tuple({id(one): one for one in arrays}.values())  # the setups may share some
 
     @property
@@ -673,7 +687,7 @@ class Law:
         """The rest of the state of the law; to restore a state, set `state_arrays` before this."""
         return (self._observed, self._is_placed,
                 tuple(generator.motions for generator in self.generators),
-                tuple(posture.motion for posture in self._postures()),
+                tuple(motion_of(setup.record.posture) for setup in self._setups()),
                 self.obstacles.named, tuple(self._deferred))
 
     @remembered.setter
@@ -683,8 +697,8 @@ class Law:
         self.obstacles.named = obstacles
         for generator, one in zip(self.generators, motions, strict=True):
             generator.motions = one
-        for posture, motion in zip(self._postures(), of_joints, strict=True):
-            posture.use_motion(motion)
+        for setup, motion in zip(self._setups(), of_joints, strict=True):
+            refer_to(setup.record.posture, motion)
 
     def end_blend(self) -> None:
         """End a change of settings if the torques for the old ones have the weight 0."""
@@ -714,11 +728,6 @@ class Law:
         replaced = self._blending.replaced
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
-    def _postures(self) -> tuple[PostureSetPoint, ...]:
-        """Return the set-points of the joints, in the order of `_setups`."""
-        replaced = self._blending.replaced
-        return (self._posture,) if replaced is None else (self._blending.posture, self._posture)
-
     def _hand_over(self, following: CompiledLaw, q: Array) -> None:
         """Pass estimate and compensation of external torques to the next `CompiledLaw`."""
         before = self._setup
@@ -746,8 +755,8 @@ class Law:
         before = self._setup
         self._blending.end(before)
         if following.settings.leader != before.settings.leader:
-            self._posture.hold(self._here)
-        self._posture.pause_beyond(*following.joint_pausing(self._posture.motion))
+            hold_joints(self._posture, self._here)
+        following.put_leash(self._posture)
         self._prepare(following, self._here)
         if following.space is not before.space:
             before.space.close()
@@ -783,15 +792,15 @@ class Law:
         """Start to blend from tau (n,), the torques of the last tick, to the torques of a law."""
         before, posture = self._setup, self._posture
         if following.settings.leader != before.settings.leader:
-            posture = self._leaving
-            posture.take(self._posture)
+            posture = self._posture.copy()
             if before.settings.joints is not None:
-                posture.stop(before.joint_bounds)
-            if following.settings.free is None:
-                self._posture.start_from(q, qd, following.joint_bounds)
-            else:  # a posture in motion would step the torques of free drive
-                self._posture.hold(q.copy())
-        self._posture.pause_beyond(*following.joint_pausing(self._posture.motion))
+                stop_joints(posture, before.joint_bounds)
+            at = self._posture
+            hold_joints(at, q)
+            if following.settings.free is None:  # in free drive, a motion would step the torques
+                at.velocity[:], at.rate, at.rate_slope = qd, 1.0, 0.0
+                stop_joints(at, following.joint_bounds)
+        following.put_leash(self._posture)
         compensation = before.d.tau_disturbance.copy()
         self._prepare(following, q)
         now = following.d.tau_disturbance.copy()
@@ -1002,8 +1011,8 @@ class Law:
         for level in self._setup.levels:
             level.generator.add(STOP, -math.inf)
         if self._setup.settings.joints is not None:
-            self._posture.stop(self._setup.joint_bounds)
-            self._posture.pause_beyond(*self._setup.joint_pausing(self._posture.motion))
+            stop_joints(self._posture, self._setup.joint_bounds)
+            self._setup.put_leash(self._posture)
         else:
             last = self._tick()
             moving = np.array([self._here, self._rest if last is None else last[2],
@@ -1118,7 +1127,7 @@ class Law:
         posture = self._posture
         bounds = self._setup.joint_bounds if bounds is None else bounds
         goal = goal + nearest_turn(goal, posture.now, self.robot)
-        start, rate = posture.beginning(bounds)
+        start, rate = beginning(posture, bounds)
         motion = motion_to_goal(start, goal, bounds, duration)
         settings = self._setup.settings
         if settings.joints is not None:
@@ -1129,9 +1138,9 @@ class Law:
 
     def _follow_joints(self, motion: Pieces, rate: float | None, goal: Array | None = None
                        ) -> None:
-        """Begin a motion of the set-point of the joints, see `PostureSetPoint.beginning`."""
-        self._posture.follow(motion, goal, rate)
-        self._posture.pause_beyond(*self._setup.joint_pausing(motion))
+        """Begin a motion of the set-point of the joints, see `posture.beginning`."""
+        begin_motion(self._posture, motion, goal, rate)
+        self._setup.put_leash(self._posture)
 
     def move_joints(self, goal: ArrayLike, duration: float | None = None,
                     speed: ArrayLike | None = None) -> float:
@@ -1251,7 +1260,7 @@ class Law:
         """
         if self._setup.settings.joints is None:
             return self._at_rest, self._here
-        return self._posture.full_speed_state, self._posture.wanted
+        return full_speed_state(self._posture), self.posture
 
     def joint_path(self, state: Array, wanted: Array, times: ArrayLike, positions: ArrayLike,
                    velocities: ArrayLike | None = None, accelerations: ArrayLike | None = None
@@ -1287,7 +1296,7 @@ class Law:
             self._defer('joints', -math.inf, None, 'follow_joint_path', motion)
             return self._blending.left + self.lasts(motion.duration)
         posture = self._posture
-        start, rate = posture.beginning(self._setup.joint_bounds)
+        start, rate = beginning(posture, self._setup.joint_bounds)
         require_within(motion.begin_at(start), self.robot, self.settings.limits.velocity,
                        posture.now)
         self._follow_joints(motion, rate)
@@ -1310,7 +1319,7 @@ class Law:
         bounds[0] = self.settings.limits.velocity
         is_early = self._is_early()
         if not is_early:
-            state, rate = self._posture.beginning(bounds)
+            state, rate = beginning(self._posture, bounds)
         motion = motion_to_goal(state, wanted, bounds, duration)
         if motion.duration > duration + SHORTEST:
             raise InputError(f'{TOO_SHORT} {motion.duration:.3g} s within the '

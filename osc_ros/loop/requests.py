@@ -351,7 +351,7 @@ def joint_progress(engine: Engine) -> JointProgress | None:
     if (engine.mode != ACTIVE or engine.guard.reaction not in HARMLESS
             or engine.law.settings.joints is None):
         return None
-    desired = joints.state
+    desired = joints.state.copy()
     if engine.law.setup.settings.joints is None:  # the settings for the joints wait
         desired = np.array([engine.q, engine.qd, 0.0 * engine.q])
     return JointProgress(engine.time, engine.q.copy(), engine.qd.copy(), desired,

@@ -17,6 +17,7 @@ from osc_ros import (
     InputError,
     Law,
     LookAt,
+    Path,
     Robot,
     Settings,
     shipped_urdf,
@@ -103,8 +104,9 @@ def test_torques_are_those_of_as_many_laws_to_the_last_bit(kind):
 
 
 def command(law, time):
-    """Command a twist and a posture."""
+    """Command a twist, then a path, and a posture."""
     law.follow(TwistGoal([0.0, 0.0, 0.1, 0.05, 0.0, 0.0], until=time + 0.1))
+    law.follow(Path([time + 0.2, time + 1.2], [law.pose, law.pose]), time + 0.1)
     law.set_posture(HOME + 0.1)
 
 

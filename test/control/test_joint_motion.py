@@ -15,7 +15,10 @@ from attacked import Attacked, home, robot_of
 from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import InputError, JointDrive, Law, Settings, Simulation
+from osc_ros.compile.compiled import plain
 from osc_ros.control.setpoint.joint_motion import motion_through, motion_to_goal
+from osc_ros.control.setpoint.motion import waits
+from osc_ros.control.setpoint.posture import motion_of
 from osc_ros.sim.plant_payload import with_payload
 
 LOAD = {'payload.mass': 0.5, 'payload.center_of_mass': (0.0, 0.0, 0.0),
@@ -186,11 +189,11 @@ def test_motion_pauses_while_the_arm_is_held_and_goes_on_when_it_is_released():
         4e2 * (held - q) - 40.0 * qd, -0.6 * arm.robot.effort_limits,
         0.6 * arm.robot.effort_limits)
     run(duration + 1.0)
-    assert law.joints.waits
+    assert plain(waits)(law.joints)
     assert np.abs(law.joints.now - held).max() < 0.4
     law.torque = torque
     run(duration + 4.0)
-    assert not law.joints.waits
+    assert not plain(waits)(law.joints)
     np.testing.assert_allclose(arm.plant.q, GOAL, atol=5e-3)
 
 
@@ -298,9 +301,9 @@ def test_path_that_was_planned_before_begins_from_the_state_that_it_finds():
     assert np.abs(law.joints.state[1]).max() > 0.05
     before = law.joints.state.copy()
     assert law.follow_joint_path(planned) == 2.0
-    np.testing.assert_allclose(law.joints.motion.at(0.0), before, atol=1e-9)
-    late = law.joints.motion.samples()[0] >= times[0]
-    assert np.abs(law.joints.motion.samples()[1][late, 0]
+    np.testing.assert_allclose(motion_of(law.joints).at(0.0), before, atol=1e-9)
+    late = motion_of(law.joints).samples()[0] >= times[0]
+    assert np.abs(motion_of(law.joints).samples()[1][late, 0]
                   - planned.samples()[1][late, 0]).max() < 1e-9
     run(2.3)
     np.testing.assert_allclose(arm.plant.q, GOAL, atol=1e-3)

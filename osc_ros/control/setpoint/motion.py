@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.compile.addresses import numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
-from osc_ros.compile.record_type import Slot, Table
-from osc_ros.control.setpoint.pieces import add_offset, put_displaced, put_state
+from osc_ros.compile.record_type import FLOATS, Slot, Table
+from osc_ros.control.setpoint.pieces import add_offset, PIECES, put_displaced, put_state
 from osc_ros.control.tasks.feedback import axes_of, guided_by_link
 from osc_ros.dynamics.algebra.spatial import (
     add,
@@ -57,21 +56,22 @@ PHASE = (
 
 
 @inlined
-def advance_rate(at, override, allowed, reason, settling, dt):
-    """Advance the rate, critically damped; return the time passed on the motion's clock [s]."""
-    # The rate approaches the speed override, or less if a `reason` has allowed less; then its time
-    # constant is `settling` [s] until the rate is back; if this is 0, `keep_jerk` sets the rate.
-    before = at.rate
-    wanted, time = before if at.stops else override, at.calm
+def put_goal_rate(at, override, allowed, reason):
+    """Write the goal of the rate and its reason: the speed override, or less if allowed less."""
+    # A `reason` that has allowed less rules until the rate is back.
+    wanted = at.rate if at.stops else override
     if allowed < wanted and not at.stops:
         wanted, at.reason = allowed, reason
-    elif at.reason <= OVERRIDE or before >= override:
+    elif at.reason <= OVERRIDE or at.rate >= override:
         at.reason = OVERRIDE if wanted < 1.0 and not at.stops else FULL
-    if at.reason > OVERRIDE:
-        time = settling
     at.goal_rate = wanted
-    if time == 0.0:
-        return max(before + 0.5 * at.rate_slope * dt, min(before, wanted, 0.0)) * dt
+
+
+@inlined
+def advance_rate(at, settling, dt):
+    """Move the rate to its goal, critically damped; return the time that the motion passes [s]."""
+    # `settling`: time constant if the goal is not the speed override [s]
+    before, wanted, time = at.rate, at.goal_rate, settling if at.reason > OVERRIDE else at.calm
     if before != wanted or at.rate_slope != 0.0:
         rate, slope = damped(before, at.rate_slope, wanted, time, dt)
         least = min(wanted, before, 0.0)
@@ -209,9 +209,6 @@ PLAN = Table(
     Slot('piece', (1, 6, 6), 'rad, m', 'coefficients of this piece, a displacement from `pose`'),
     Slot('rate', (), '1/s', 'least rate at which a target that follows its link comes to rest'),
     Slot('begin', (), 's', 'start of the offset on this clock; infinite: there is none'),
-    Slot('piece_count', (), '', 'number k of the times of the offset, see `pieces.Pieces`', int),
-    Slot('piece_times_at', (), '', 'address of these times (k,)', int),
-    Slot('pieces_at', (), '', 'address of the coefficients of the offset (k - 1, 6, 6)', int),
     Slot('bounds', (2, 3), 'm', 'lowest and highest position of the target'),
     Slot('event', (), 's', 'end of this plan on this clock, at which Python goes on; infinite: '
          'none'),
@@ -222,10 +219,10 @@ PLAN = Table(
     Slot('leash', (2,), 'rad, m', 'largest lags of the arm before the motion waits for it'),
     Slot('acceleration', (2,), 'rad/s², m/s²', 'limit of the acceleration of the target'),
     Slot('jerk', (2,), 'rad/s³, m/s³', 'limit of its jerk'),
-    Slot('knot_count', (), '', 'number m of the knots of the path', int),
-    Slot('times_at', (), '', 'address of their times (m,)', int),
-    Slot('poses_at', (), '', 'address of their poses (m, 4, 4)', int),
-    Slot('coefficients_at', (), '', 'address of their coefficients (m - 1, 6, 6)', int))
+    *PIECES,
+    Slot('poses', (), '–, m', 'poses of a path (m, 4, 4), from which its pieces lead, flat', FLOATS),
+    Slot('offset_times', (), 's', 'times of the offset, as `times`', FLOATS),
+    Slot('offset', (), 'rad, m', 'coefficients of the offset, as `coefficients`', FLOATS))
 
 STATE = Table(
     'MotionState',
@@ -246,13 +243,6 @@ STATE = Table(
     room=(Slot('x', (3, 6), 'rad, m; and per s, s²', 'a displacement, see `pieces.add_offset`'),))
 
 plan_at, state_at = PLAN.at, STATE.at  # kernels take the functions
-
-
-@inlined
-def _put_pieces(count, times_at, coefficients_at, time, x):
-    """Write the state x (3, 6) of pieces at a time [s]; return the index of the piece."""
-    return put_state(numbers_at(times_at, count), view(
-        numbers_at(coefficients_at, 36 * (count - 1)), 0, (count - 1, 6, 6)), time, x)
 
 
 @inlined
@@ -279,9 +269,8 @@ def _put_motion(plan, now, x, pose, twist, acceleration):
     # x (3, 6) is memory.
     knot, moves = plan.pose, plan.kind != HOLD
     if plan.kind == PATH:
-        k = _put_pieces(plan.knot_count, plan.times_at, plan.coefficients_at, now, x)
-        moves = now - numbers_at(plan.times_at, 1)[0] >= -LONGEST_STEP
-        knot = view(numbers_at(plan.poses_at, 16 * plan.knot_count), 16 * k, (4, 4))
+        k = put_state(plan.times, plan.coefficients, now, x)
+        moves, knot = now - plan.times[0] >= -LONGEST_STEP, view(plan.poses, 16 * k, (4, 4))
     elif moves:
         put_state(plan.span, plan.piece, now, x)
     if moves:
@@ -292,7 +281,7 @@ def _put_motion(plan, now, x, pose, twist, acceleration):
         for i in range(6):
             twist[i] = acceleration[i] = 0.0
     if plan.begin < np.inf:
-        _put_pieces(plan.piece_count, plan.piece_times_at, plan.pieces_at, now - plan.begin, x)
+        put_state(plan.offset_times, plan.offset, now - plan.begin, x)
         add_offset(pose, twist, acceleration, x, pose, twist, acceleration)
         for i in range(3):
             position = pose[i, 3]
@@ -313,8 +302,7 @@ def _allowed_rate(plan, state):
     # 0 where near pairs take LARGEST_LOSS; < 0 beyond, down to the start of the path or offset
     loss, state.loss = state.loss, 0.0
     if plan.kind == PATH and loss > 1.0:
-        begin = max(numbers_at(plan.times_at, plan.knot_count)[0],
-                    plan.begin if plan.begin < np.inf else -np.inf)
+        begin = max(plan.times[0], plan.begin if plan.begin < np.inf else -np.inf)
         passed = state.now - state.late - begin
         loss = min(loss, 2.0) if passed > LONGEST_STEP + SLOWING else 1.0
     return 1.0 - loss if plan.kind == PATH else 1.0
@@ -358,14 +346,17 @@ def _went_back(plan, state, lag, time, speed):
     if step == 0.0:
         return False
     if 0.0 < step <= _longest_step(state):
-        allowed, reason, settling = _allowed_rate(plan, state), NEAR, SLOWING
+        allowed, reason = _allowed_rate(plan, state), NEAR
         if plan.kind == HOLD and plan.begin == np.inf:  # nothing moves
             stand(state, speed)
         elif _leaves(state, lag, plan.leash):
             allowed, reason = min(allowed, 0.0), LAG
-        if reason == LAG or allowed == 1.0 and state.reason == LAG:
-            settling = 0.0
-        state.late += step - advance_rate(state, speed, allowed, reason, settling, step)
+        put_goal_rate(state, speed, allowed, reason)
+        if state.reason == LAG:  # `keep_jerk` moves the rate then
+            least = min(state.rate, state.goal_rate, 0.0)
+            state.late += step - step * max(state.rate + 0.5 * state.rate_slope * step, least)
+        else:
+            state.late += step - advance_rate(state, SLOWING, step)
     elif state.now > -np.inf:
         state.late += step
     else:
@@ -381,7 +372,7 @@ def _is_overdue(plan, state):
     if plan.kind == DRIFT:
         return late > plan.until
     if plan.kind == PATH:
-        return late - state.late > numbers_at(plan.times_at, plan.knot_count)[-1]
+        return late - state.late > plan.times[-1]
     return plan.kind == HOLD and late - state.late > plan.event
 
 
@@ -534,9 +525,7 @@ def _have_one_schedule(guides, i, j):
     one, other = plan_at(guides[i, 0]), plan_at(guides[j, 0])
     if one.kind != PATH or other.kind != PATH:
         return False
-    times = numbers_at(one.times_at, one.knot_count)
-    others = numbers_at(other.times_at, other.knot_count)
-    return (times[0] == others[0] and times[-1] == others[-1]
+    return (one.times[0] == other.times[0] and one.times[-1] == other.times[-1]
             and state_at(guides[i, 1]).late == state_at(guides[j, 1]).late)
 
 

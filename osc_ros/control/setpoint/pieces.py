@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 import ruckig
 from scipy.interpolate import CubicSpline
 
-from osc_ros.compile.compiled import inlined, kernel
+from osc_ros.compile.compiled import inlined, kernel, view
+from osc_ros.compile.record_type import FLOATS, Slot
 from osc_ros.dynamics.algebra.spatial import (
     add,
     body_acceleration,
@@ -44,6 +45,11 @@ SAMPLES = 9  # samples of each piece at which a motion is checked
 # than SWING times the longer of the two ways. Then it is lowered to at most STEADY times the lower
 # mean velocity of both pieces.
 SWING, STEADY = 4.0, 2.0
+
+
+PIECES = (  # slots by which a record refers to `Pieces` in force
+    Slot('times', (), 's', 'times (m,) of the pieces', FLOATS),
+    Slot('coefficients', (), 'rad, m', 'their coefficients (m - 1, d, 6), flat', FLOATS))
 
 
 class Pieces:
@@ -299,10 +305,11 @@ def put_piece(coefficients, s, duration, x):
 @inlined
 def put_state(times, coefficients, time, x):
     """Write the state x (3, d) of pieces at a time [s]; return the index of the piece."""
-    inside = min(max(time, times[0]), times[-1])
+    # `coefficients` (m - 1, d, 6) may be flat.
+    inside, d = min(max(time, times[0]), times[-1]), x.shape[1]
     k = interval_of(times, inside)
     duration, over = times[k + 1] - times[k], time - inside
-    put_piece(coefficients[k], (inside - times[k]) / duration, duration, x)
+    put_piece(view(coefficients, 6 * d * k, (d, 6)), (inside - times[k]) / duration, duration, x)
     if over != 0.0:  # before the begin and after the end the acceleration is constant
         for i in range(x.shape[1]):
             x[0, i] += over * (x[1, i] + 0.5 * over * x[2, i])

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.compile.addresses import address_of, numbers_at
-from osc_ros.compile.compiled import inlined, kernel, plain, view
+from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.joint_motion import motion_to_goal, unit_hint
@@ -21,12 +21,12 @@ from osc_ros.control.setpoint.motion import (
     FULL,
     LAG,
     PHASE,
+    put_goal_rate,
     put_slowed,
     SLOWEST_STOP,
     stand,
-    waits,
 )
-from osc_ros.control.setpoint.pieces import Pieces, put_state
+from osc_ros.control.setpoint.pieces import Pieces, PIECES, put_state
 from osc_ros.dynamics.algebra.spatial import assign, smoothed
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -82,10 +82,8 @@ SET_POINT = Table(
     Slot('elapsed', (), 's', 'time on the clock of this motion'),
     *PHASE,
     Slot('leash', ('n',), 'rad, m', 'lag of a joint at which it pauses; 0: it does not pause'),
-    Slot('time_count', (), '', 'number of times of the motion, see `pieces.Pieces`',
-         int),
-    Slot('times_at', (), '', 'address of these times', int),
-    Slot('coefficients_at', (), '', 'address of the coefficients', int))
+    Slot('extremes', (2, 'n'), 'rad, m', 'least and largest positions of the motion'),
+    *PIECES)
 
 
 @inlined
@@ -149,134 +147,85 @@ def advance_posture(posture, q, dt, speed):
     for i in range(len(q)):
         away, leash = lag_of(q[i], posture.now[i], posture.wraps[i]), posture.leash[i]
         lags = lags or leash > 0.0 and np.abs(away) > leash and away * posture.course[i] > 0.0
-    posture.elapsed += advance_rate(posture, speed, 0.0 if lags else 1.0, LAG, PAUSING, dt)
-    m = posture.time_count
-    times = numbers_at(posture.times_at, m)
-    time = min(posture.elapsed, times[-1])
-    put_state(times, view(numbers_at(posture.coefficients_at, 6 * len(q) * (m - 1)), 0,
-                          (m - 1, len(q), 6)), time, posture.state)
+    put_goal_rate(posture, speed, 0.0 if lags else 1.0, LAG)
+    posture.elapsed += advance_rate(posture, PAUSING, dt)
+    last = posture.times[-1]
+    time = min(posture.elapsed, last)
+    put_state(posture.times, posture.coefficients, time, posture.state)
     assign(posture.course, posture.velocity)
     put_slowed(posture, posture.velocity, posture.acceleration)
-    if time == times[-1]:
+    if time == last:
         posture.is_moving = False
         assign(posture.now, posture.wanted)
         for i in range(len(q)):
             posture.velocity[i] = posture.acceleration[i] = 0.0
 
 
-class PostureSetPoint:
-    """Set-point of the joints, C¹ in time across changes of its motion; at rest in q at first."""
+def set_point_at(robot: Robot, q: Array) -> Any:
+    """Return a record SET_POINT at rest in q (n,)."""
+    at = SET_POINT.new(n=robot.n)
+    at.wraps[:], at.calm, at.rate, at.override = continuous_joints(robot), PAUSING, 1.0, 1.0
+    hold_joints(at, q)
+    return at
 
-    def __init__(self, robot: Robot, q: Array) -> None:
-        self.record = at = SET_POINT.new(n=robot.n)
-        self.motion: Pieces | None = None  # the last one
-        at.wraps[:], at.calm = continuous_joints(robot), PAUSING
-        at.rate = at.override = 1.0
-        self.hold(q)
 
-    @property
-    def wanted(self) -> Array:
-        """Goal (n,)."""
-        return np.array(self.record.wanted)
+def motion_of(at: Any) -> Pieces | None:
+    """Return the last motion of a set-point; None before the first one."""
+    return Pieces(at.times, at.coefficients.reshape(-1, at.n, 6)) if len(at.times) else None
 
-    @property
-    def now(self) -> Array:
-        """Set-point (n,) of the last tick."""
-        return np.asarray(self.record.now)
 
-    @property
-    def state(self) -> Array:
-        """Position, velocity and acceleration (3, n) of the set-point at the last tick."""
-        return np.array(self.record.state)
+def full_speed_state(at: Any) -> Array:
+    """State (3, n) at the last tick as at full speed, from which a path is planned."""
+    motion = motion_of(at)
+    if not at.is_moving or motion is None or (at.rate, at.rate_slope) == (1.0, 0.0):
+        return np.array(at.state)
+    if at.rate == at.rate_slope == 0.0:  # 0 %, or a pause: the joints rest
+        return np.array(at.now * [[1.0], [0.0], [0.0]])
+    return motion.at(at.elapsed)
 
-    @property
-    def full_speed_state(self) -> Array:
-        """State (3, n) at the last tick as at full speed, from which a path is planned."""
-        at = self.record
-        if not self.is_moving or self.motion is None or (at.rate, at.rate_slope) == (1.0, 0.0):
-            return self.state
-        if at.rate == at.rate_slope == 0.0:  # 0 %, or a pause: the joints rest
-            return np.array(at.now * [[1.0], [0.0], [0.0]])
-        return self.motion.at(float(self.record.elapsed))
 
-    def beginning(self, bounds: Array) -> tuple[Array, float | None]:
-        """Return state (3, n) and rate, see `first_rate`, for a motion within bounds (3, n)."""
-        q, v, a = self.state
-        rate = first_rate(self.record, float(np.abs(v / bounds[0]).max()),
-                          float(np.abs(a / bounds[1]).max()))
-        if rate is None:
-            return self.full_speed_state, None
-        return np.array([q, v / rate, a / rate ** 2] if rate else [q, v, a]), rate
+def beginning(at: Any, bounds: Array) -> tuple[Array, float | None]:
+    """Return state (3, n) and rate, see `first_rate`, for a motion within bounds (3, n)."""
+    q, v, a = at.state
+    rate = first_rate(at, float(np.abs(v / bounds[0]).max()), float(np.abs(a / bounds[1]).max()))
+    if rate is None:
+        return full_speed_state(at), None
+    return np.array([q, v / rate, a / rate ** 2] if rate else [q, v, a]), rate
 
-    @property
-    def is_moving(self) -> bool:
-        """Whether a motion is in progress."""
-        return bool(self.record.is_moving)
 
-    @property
-    def waits(self) -> bool:
-        """Whether the motion pauses because a joint lags."""
-        return self.is_moving and bool(plain(waits)(self.record))
+def hold_joints(at: Any, q: Array) -> None:
+    """Set both the goal and the set-point to q (n,), at rest."""
+    at.wanted[:], at.state[:], at.now[:], at.is_moving = q, 0.0, q, False
 
-    @property
-    def left(self) -> float:
-        """Duration of the rest of the motion at full speed [s]; 0 without a motion."""
-        return 0.0 if not self.is_moving or self.motion is None else max(
-            0.0, self.motion.duration - float(self.record.elapsed))
 
-    def take(self, other: PostureSetPoint) -> None:
-        """Copy the set-point and the motion of another one."""
-        self.record.words[:], self.motion = other.record.words, other.motion
+def stop_joints(at: Any, bounds: Array) -> None:
+    """Stop within `bounds` (3, n), see `motion_to_goal`, whatever the speed override."""
+    rate = max(float(at.rate), SLOWEST_STOP)
+    bounds = bounds / np.array([[1.0], [rate ** 2], [rate ** 3]])
+    begin_motion(at, motion_to_goal(full_speed_state(at), None, bounds))
+    at.stops = True
 
-    def hold(self, q: Array) -> None:
-        """Set both the goal and the set-point to q (n,), at rest."""
-        at = self.record
-        at.wanted[:], at.state[:], at.now[:] = q, 0.0, q
-        at.is_moving = False
 
-    def start_from(self, q: Array, qd: Array, bounds: Array) -> None:
-        """Set the set-point to q (n,), qd (n,), and stop within `bounds` (3, n)."""
-        self.hold(q)
-        at = self.record
-        at.velocity[:], at.rate, at.rate_slope = qd, 1.0, 0.0
-        self.stop(bounds)
+def begin_motion(at: Any, motion: Pieces, goal: Array | None = None, rate: float | None = None
+                 ) -> None:
+    """Begin a motion to a goal (n,) with the state and the rate of `beginning`."""
+    at.wanted[:], at.extremes[:] = motion.end if goal is None else goal, motion.extremes
+    at.is_moving, at.elapsed, at.stops = True, 0.0, False
+    at.course[:] = motion.at(0.0)[1]
+    if rate is not None:
+        at.rate, at.rate_slope, at.reason = rate, 0.0, FULL
+    refer_to(at, motion)
 
-    def pause_beyond(self, leash: Array, ramp: float) -> None:
-        """Set the lag (n,) at which a motion pauses [rad, m]; 0: motions do not pause."""
-        # `ramp` is the time in which a motion reaches its speed [s].
-        self.record.leash[:], self.record.calm = leash, CALM * ramp
 
-    def stop(self, bounds: Array) -> None:
-        """Stop within `bounds` (3, n), see `motion_to_goal`, whatever the speed override."""
-        rate = max(float(self.record.rate), SLOWEST_STOP)
-        bounds = bounds / np.array([[1.0], [rate ** 2], [rate ** 3]])
-        self.follow(motion_to_goal(self.full_speed_state, None, bounds))
-        self.record.stops = True
-
-    @property
-    def wraps(self) -> Array:
-        """1 for continuous joints, whose set-point takes the shorter way (n,)."""
-        return np.asarray(self.record.wraps)
-
-    def follow(self, motion: Pieces, goal: Array | None = None, rate: float | None = None) -> None:
-        """Begin a motion to a goal (n,) with the state and the rate of `beginning`."""
-        at = self.record
-        at.wanted[:] = motion.end if goal is None else goal
-        at.is_moving, at.elapsed, at.stops = True, 0.0, False
-        at.course[:] = motion.at(0.0)[1]
-        if rate is not None:
-            at.rate, at.rate_slope, at.reason = rate, 0.0, FULL
-        self.use_motion(motion)
-
-    def use_motion(self, motion: Pieces | None) -> None:
-        """Own a motion; write the addresses of its segments, which compiled code uses."""
-        at = self.record
-        if motion is not None and motion.coefficients.shape[1] != len(at.now):
-            raise InputError(f'a motion of {motion.coefficients.shape[1]} joints: must be one '
-                             f'of {len(at.now)}')
-        self.motion, at.is_moving = motion, at.is_moving and motion is not None
-        at.time_count, at.times_at, at.coefficients_at = (0, 0, 0) if motion is None else (
-            len(motion.times), address_of(motion.times), address_of(motion.coefficients))
+def refer_to(at: Any, motion: Pieces | None) -> None:
+    """Let a set-point refer to the pieces of a motion."""
+    at.is_moving = at.is_moving and motion is not None
+    if motion is None:
+        return
+    if motion.coefficients.shape[1] != at.n:
+        raise InputError(f'a motion of {motion.coefficients.shape[1]} joints: must be one of '
+                         f'{at.n}')
+    at.times, at.coefficients = motion.times, motion.coefficients.ravel()
 
 
 def nearest_turn(goal: Array, start: Array, robot: Robot) -> Array:

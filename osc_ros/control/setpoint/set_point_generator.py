@@ -13,7 +13,6 @@ from typing import Any, TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.compile.addresses import address_of
 from osc_ros.compile.compiled import plain
 from osc_ros.control.setpoint.joining import Base, composed, difference, Drift, joining_offset
 from osc_ros.control.setpoint.motion import (
@@ -57,9 +56,7 @@ FORWARD, LEADS_ON = 0.2, 0.7
 FORESIGHT = 1000.0  # ignore a face of the box that a twist would reach later than this [s]
 
 _NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
-# placeholders without a path, and without an offset
-_NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))
-_NO_OFFSET = Pieces(np.array([0.0, 1.0]), np.zeros((1, 6, 6)))
+_NO_PIECES = np.zeros(36)  # of a plan that never had a path, or an offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +138,9 @@ class SetPointGenerator:
         self._motion: Motion = STOP
         self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
         state.now, plan.until, plan.bounds[:] = -np.inf, np.inf, _NO_BOX
-        plan.wakes, state.calm = np.inf, CALM
+        plan.wakes, state.calm, plan.times = np.inf, CALM, np.array([0.0, 1.0])
+        plan.offset_times, plan.poses = plan.times, _NO_PIECES
+        plan.coefficients = plan.offset = _NO_PIECES
         state.rate = state.override = 1.0
         self._settle(PoseGoal(pose))  # until the first motion starts
         state.pose[:] = pose
@@ -186,15 +185,15 @@ class SetPointGenerator:
         self._use(base, offset)
 
     def _use(self, base: Base, offset: Pieces | None) -> None:
-        """Own a motion and an offset, and write the addresses of their pieces to the plan."""
-        pieces = _NO_OFFSET if offset is None else offset
-        if not isinstance(pieces, Pieces) or pieces.coefficients.shape[1] != len(AT_REST):
-            raise InputError('the offset of a target must be pieces of 6 coordinates')
+        """Own a motion and an offset, and let the plan refer to their pieces."""
         self._base, self._offset, plan = base, offset, self.records[0]
-        knots = (base.times, base.poses, base.coefficients) if isinstance(base, Path) else _NO_PATH
-        plan.knot_count, plan.piece_count = len(knots[0]), len(pieces.times)
-        plan.times_at, plan.poses_at, plan.coefficients_at = map(address_of, knots)
-        plan.piece_times_at, plan.pieces_at = map(address_of, (pieces.times, pieces.coefficients))
+        if isinstance(base, Path):
+            plan.times, plan.poses, plan.coefficients = (
+                base.times, base.poses.ravel(), base.coefficients.ravel())
+        if offset is not None:
+            if not isinstance(offset, Pieces) or offset.coefficients.shape[1] != len(AT_REST):
+                raise InputError('the offset of a target must be pieces of 6 coordinates')
+            plan.offset_times, plan.offset = offset.times, offset.coefficients.ravel()
 
     @property
     def addresses(self) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from trajectory_msgs.msg import (  # noqa: E402
 )
 
 from node_rig import given, JOINTS, READY, Rig, target  # noqa: E402
+from osc_ros.control.setpoint.posture import motion_of  # noqa: E402
 from osc_ros.loop import requests  # noqa: E402
 from osc_ros.ros.messages import messages  # noqa: E402
 
@@ -132,13 +133,13 @@ def test_trajectory_that_begins_later_rests_until_then(spin, first):
     times, rows = [first, *far], [READY + 0.01 * (first > 0.0), READY + 0.05, READY + 0.1]
     answer = rig.trajectory(JOINTS, times, rows, after=30.0)
     assert (answer.level, answer.message) == (DiagnosticStatus.OK, 'begins in 30 s')
-    motion = rig.controller._loop.read(lambda engine: engine.law.joints.motion)
+    motion = rig.controller._loop.read(lambda engine: motion_of(engine.law.joints))
     for time in np.linspace(0.0, 30.0, 50):
         np.testing.assert_allclose(motion.at(time)[0], READY, atol=1e-3)  # it swung back by 0.26
     for time, row in zip(times, rows):
         np.testing.assert_allclose(motion.at(30.0 + time)[0], row, atol=1e-3)
     rig.trajectory(JOINTS, [0.0], [READY + 0.1], after=10.0)  # a goal for this time
-    motion = rig.controller._loop.read(lambda engine: engine.law.joints.motion)
+    motion = rig.controller._loop.read(lambda engine: motion_of(engine.law.joints))
     np.testing.assert_allclose(motion.at(10.0)[0], READY + 0.1, atol=1e-2)
     assert motion.duration == pytest.approx(10.0, abs=0.1)
     rig.goal(JOINTS, READY + 0.5)
