@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.collision.obstacles import Obstacles
+from osc_ros.compile.compiled import plain
 from osc_ros.control.data import LAW_D, LAW_M, RUN
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
@@ -26,7 +27,7 @@ from osc_ros.control.setpoint.posture import CALM
 from osc_ros.control.setpoint.set_point_generator import STOP
 from osc_ros.control.settings import Settings
 from osc_ros.control.step.entries import entries
-from osc_ros.control.step.evaluate import put_axes
+from osc_ros.control.step.evaluate import put_axes, put_gravity
 from osc_ros.control.step.law_record import LAW, UNCOMPENSATED, UNOBSERVED
 from osc_ros.control.step.limit import count_fading, Limiter
 from osc_ros.control.step.reference import feedback_rates, put_at_rest
@@ -38,7 +39,7 @@ from osc_ros.control.tasks.bandwidth import (
     PERIOD_CHANGE,
     stretch,
 )
-from osc_ros.control.tasks.free import Guidance
+from osc_ros.control.tasks.free import limit_dampers, put_free_drive
 from osc_ros.control.tasks.task import Task
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.dynamics.contract.method import Method
@@ -114,8 +115,8 @@ class CompiledLaw:
                 self.m.frame_places[i, :count] = frame.places
         # state of the tasks; `start` initializes them
         self.levels = [Level(task, self.m, self.d, i) for i, task in enumerate(self._tasks)]
-        self.guidance = None if settings.free is None else Guidance(
-            settings.free, robot, settings.tasks[0].limits.box, self.m, self.d)
+        if settings.free is not None:
+            put_free_drive(settings.free, robot, settings.tasks[0].limits.box, self.m, self.d)
         self.d.feedback_rates[:] = [feedback_rates(level) for level in self.levels]
         put_at_rest(self.d)
         self._find_bandwidth()
@@ -124,17 +125,8 @@ class CompiledLaw:
             dict(record.items())
         _ = self.joint_bounds, self.precomputed  # now: the loop waits for `start` and what follows
 
-    @property
-    def J(self) -> Array:
-        """Jacobian (6 m, n) of the last tick."""
-        return np.asarray(self.d.J)
-
     def _refer(self) -> None:
         """Create the record from which kernels read robot, settings and state of this setup."""
-        self._gravities = [self.space.dynamics.gravity, *self.command_model.gravities,
-                           *(self.bare_model.gravities if self.robot.payload_mass else ())]
-        if self.unmodelled is not None:
-            self._gravities.append(self.unmodelled.observer.gravity)
         self.record = law = LAW.new()
         self._of_python = use_method(law, self.space.dynamics)
         law.setup_torque, law.law_torque = entries()
@@ -252,8 +244,7 @@ class CompiledLaw:
             level.start(poses[link], old.get(level.task.name), before is not None, coasts)
         if before is not None and coasts:
             for level, link in zip(self.levels, self.at):
-                level.coast(twists[link], np.zeros(6) if before.guidance is None
-                            else before.guidance.acceleration, before.levels[0].generator)
+                level.coast(twists[link], before.d.hand_acceleration, before.levels[0].generator)
             for level in before.levels:
                 level.generator.add(STOP, -np.inf)
         self.limiter.clearance.forget()
@@ -289,29 +280,19 @@ class CompiledLaw:
         self.m.longest_period = min(periods) / self.m.period_stretch
         self.d.gain_period = 0.0
 
-    @property
-    def longest_period(self) -> float:
-        """Longest period of the states at which all gains are stable as set [s]."""
-        return float(self.m.longest_period)
-
-    @property
-    def gain_period(self) -> float:
-        """Period of the states of the last `limit_gains` [s]; 0: the gains are as set."""
-        return float(self.d.gain_period)
-
     def limit_gains(self, period: float) -> None:
         """Reduce the gains to the largest stable ones for this period of the states [s]."""
         # So a longer period than configured, a gain that is too high, or a payload that the arm
         # may not carry, costs accuracy but not stability. Up to `longest_period` all gains stay as
         # set.
-        if abs(period - self.gain_period) <= PERIOD_CHANGE * period:
+        if abs(period - self.d.gain_period) <= PERIOD_CHANGE * period:
             return
         self.d.gain_period = period
         period *= self.m.period_stretch
         for level in self.levels:
             level.limit_gains(period)
-        if self.guidance is not None:
-            self.guidance.limit_gains(period)
+        if self.m.is_guided:
+            limit_dampers(self.d, period)
         if (springs := self._springs) is not None:
             self.d.joint_stiffness[:], self.d.joint_damping[:] = springs.within(period)
         frequency, rate, push = self._posture_gains
@@ -335,15 +316,10 @@ class CompiledLaw:
                    for level, i in zip(self.levels, self.at)]
         return float(min(shares))
 
-    @property
-    def asks(self) -> bool:
-        """Whether `plan` must be called before the next tick."""
-        return bool(self.d.plans)
-
     def plan(self, period: float) -> None:
         """Plan motions of the targets; reduce the gains if the states' period [s] is too long."""
         # InputError if a target has no motion within its limits; its previous motion continues.
-        if max(period, self.gain_period) > self.longest_period:
+        if max(period, self.d.gain_period) > self.m.longest_period:
             self.limit_gains(period)
         errors = []
         for level in self.levels:
@@ -366,8 +342,7 @@ class CompiledLaw:
 
     def set_gravity(self, gravity: Array) -> None:
         """Write gravity (3,) [m/s²] to all models of the setup."""
-        for one in self._gravities:
-            one[:] = gravity
+        plain(put_gravity)(self.record, gravity)
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
@@ -404,13 +379,9 @@ class CompiledLaw:
     def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays with the results of a tick, and with the state for the next tick."""
         of_tips = self.space.dynamics
-        return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
-                self.d.slots, *self.limiter.clearance.state_arrays,
+        return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, self.d.slots,
+                *self.limiter.clearance.state_arrays,
                 *(record.slots for level in self.levels for record in level.generator.records))
-
-    def set_blended(self, is_blended: bool) -> None:
-        """Set whether the torques are blended with the torques for other settings."""
-        self.d.is_blended = is_blended
 
     def rehearse(self, q: Array) -> None:
         """Run the steps of a tick once, to compile their kernels."""

@@ -43,7 +43,7 @@ class DisturbanceCompensation:
         self.observer = MomentumObserver(
             robot, observation.bandwidth, task.link or None, settings.friction, settings.driver,
             observation.efforts == 'measured', settings.damping)
-        self.observer.uses_efforts = observation.efforts != 'commanded'
+        self.observer.record.uses_efforts = observation.efforts != 'commanded'
         if before is not None and self.observer.has_model_of(before.observer):
             self.observer = before.observer
         self._bandwidth = observation.bandwidth
@@ -57,7 +57,7 @@ class DisturbanceCompensation:
             self.compensation = Compensation(
                 robot, wanted, limits, yielding_axes(task),
                 settings.friction is not None and settings.free is None)
-            self.compensation.is_active = settings.compensated is not None
+            self.compensation.record.is_active = settings.compensated is not None
         self._unknown, self._none = np.full(robot.n, math.nan), np.zeros(robot.n)
 
     @property
@@ -85,7 +85,7 @@ class DisturbanceCompensation:
     def begin_with(self, missing: Array) -> None:
         """Start from a torque (n,) that the model lacks to hold the arm at rest [N·m, N]."""
         self.observer.begin_with(-missing)
-        if self.compensation is not None and self.compensation.is_active:
+        if self.compensation is not None and self.compensation.record.is_active:
             self.compensation.begin_with(missing)
 
     def go_on_from(self, before: DisturbanceCompensation) -> None:
@@ -120,4 +120,4 @@ class DisturbanceCompensation:
         external, compensation = self.external, self.compensation
         return Report(external.torque.copy(), self.torque.copy(), external.wrench.copy(),
                       external.quality, external.settled, external.lever,
-                      compensation is not None and compensation.in_contact)
+                      compensation is not None and bool(compensation.record.in_contact))

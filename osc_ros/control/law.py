@@ -19,10 +19,9 @@ from osc_ros.collision.obstacles import Obstacles
 from osc_ros.compile.compiled import plain
 from osc_ros.control import joint_drive
 from osc_ros.control.accepted import bounded_twist, checked_override, require_seconds, require_unit
-from osc_ros.control.blending import SetupBlending
 from osc_ros.control.checkpoint import LawRecipe
 from osc_ros.control.compiled_law import CompiledLaw, NOTHING_KNOWN, Precomputed
-from osc_ros.control.data import RUN
+from osc_ros.control.data import OF_BLEND, RUN
 from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.joint_drive import JointDrive, motion_bounds
 from osc_ros.control.limits.holding import (
@@ -36,6 +35,7 @@ from osc_ros.control.limits.limits import LOWER, UPPER
 from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.model_error.friction import duration_of_change
 from osc_ros.control.model_error.observer import ExternalForce
 from osc_ros.control.setpoint import joint_motion
 from osc_ros.control.setpoint.arrival import JointApproach
@@ -70,16 +70,17 @@ from osc_ros.control.setpoint.set_point_generator import (
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal, require_rigid
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.settings import Settings
+from osc_ros.control.step.blend import begin_blend, hurry
 from osc_ros.control.step.evaluate import PAUSE, period_for_gains
 from osc_ros.control.step.law_record import CONTROLLER, INFINITE, REFUSED
-from osc_ros.control.step.limit import Limiter
+from osc_ros.control.step.limit import count_fading, Limiter
 from osc_ros.control.step.places import Copies, load, Places
 from osc_ros.control.step.reference import put_at_rest
 from osc_ros.control.step.step import torque_for
 from osc_ros.control.tasks import impedance
 from osc_ros.control.tasks.bandwidth import DELAY
 from osc_ros.control.tasks.feedback import pose_error
-from osc_ros.control.tasks.free import REFUSAL
+from osc_ros.control.tasks.free import forget_walls, REFUSAL
 from osc_ros.control.tasks.freedoms import require_single_freedoms
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.kind import Kind
@@ -102,6 +103,8 @@ SLOWEST = 1e-4  # least speed of a motion of the joints [rad/s, m/s]
 TOO_FAST = 2.0  # a speed of more times the limit is likely in another unit
 TOO_SHORT = 'the motion takes at least'  # an error of `follow_joints`
 LONGEST = 1e6  # longest accepted duration of a motion of the joints [s]
+LOADING = 0.5  # least time for a change of the payload [s/kg]
+SETTLING = 1.0  # time after a blend in which bounds still change the torques slowly [s]
 
 
 class Law:
@@ -213,8 +216,7 @@ class Law:
                 setup.start(np.zeros(robot.n))
                 is_same = settings.leader == before.settings.leader
                 setup.join(law._run, law._posture)
-                law._blending.replace(before, law._posture if is_same else law._posture.copy(),
-                                      setup)
+                law._pair(before, law._posture if is_same else law._posture.copy(), setup)
                 law._use_now(setup)
             for level, k in zip(setup.levels, own, strict=True):
                 level.generator = generators.setdefault(k, level.generator)
@@ -250,7 +252,7 @@ class Law:
         self._deferred: list[tuple[str, str | None, float, str, tuple[Any, ...]]] = []
         setup.start(q)
         self._run = RUN.new(n=robot.n)
-        self._blending = SetupBlending(self._run)
+        self._replaced: CompiledLaw | None = None  # while a change of settings is in progress
         self._observed = -math.inf
         self._posture = set_point_at(robot, q)
         self._is_placed = False  # becomes true in `hold`
@@ -297,12 +299,12 @@ class Law:
     @property
     def wait(self) -> float:
         """Time until the last change comes into force [s]; 0 if it does not wait."""
-        return self._blending.left if self.waits else 0.0
+        return float(self._run.blend_duration - self._run.blend_age) if self.waits else 0.0
 
     @property
     def is_blending(self) -> bool:
         """Whether a change of settings is in progress."""
-        return self._blending.replaced is not None
+        return self._replaced is not None
 
     @property
     def obstacles(self) -> Obstacles:
@@ -547,7 +549,7 @@ class Law:
         self._replace_by_waiting()
         self._deferred = []
         setup = self._setup
-        self._blending.end(setup)
+        self._drop_replaced()
         setup.set_gravity(self._run.gravity)
         self._is_placed = True
         self._run.ticks, self._run.tick_q[0] = 0, here
@@ -558,8 +560,7 @@ class Law:
         setup.limiter.forget()
         setup.limiter.clearance.forget()
         put_at_rest(setup.d)
-        if setup.guidance is not None:
-            setup.guidance.forget()
+        forget_walls(setup.d)
         setup.d.tau_friction[:] = 0.0
 
     def rejoin(self, q: Array) -> None:
@@ -633,7 +634,7 @@ class Law:
         if not self.has_ticked:
             for level in self._setup.levels:
                 level.jump(time)
-        if self._setup.asks or self.waits:
+        if self._setup.d.plans or self.waits:
             self.plan()
         tau = np.empty(len(q))
         self.require(int(torque_for(self._setup.record, time, q, qd, tau)), q, qd)
@@ -660,12 +661,11 @@ class Law:
         With the same numbers in them, another law of the same settings computes the same torques.
 
         """
-        found, blending = self._setup.unmodelled, self._blending
+        found, replaced = self._setup.unmodelled, self._replaced
         arrays = (*self._setup.state_arrays(), self._posture.slots,
                   *(() if found is None else found.state_arrays), self._run.slots)
-        if blending.replaced is None:
+        if replaced is None:
             return arrays
-        replaced = blending.replaced
         arrays += *replaced.state_arrays(), replaced.record.posture.slots
         return tuple({id(one): one for one in arrays}.values())  # the setups may share some
 
@@ -677,7 +677,7 @@ class Law:
         During a change of settings, the old and the new settings may share them.
 
         """
-        if self._blending.replaced is None:
+        if self._replaced is None:
             return [level.generator for level in self._setup.levels]
         return list({id(level.generator): level.generator for setup in self._setups()
                      for level in setup.levels}.values())
@@ -699,10 +699,12 @@ class Law:
             generator.motions = one
         for setup, motion in zip(self._setups(), of_joints, strict=True):
             refer_to(setup.record.posture, motion)
+            setup.set_gravity(self._run.gravity)
 
     def end_blend(self) -> None:
         """End a change of settings if the torques for the old ones have the weight 0."""
-        self._blending.end_if_over(self._setup)
+        if self._replaced is not None and self._run.blend_weight == 0.0:
+            self._drop_replaced()
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """Return the state as contiguous float64 arrays; raise if a shape does not fit."""
@@ -725,8 +727,7 @@ class Law:
 
     def _setups(self) -> tuple[CompiledLaw, ...]:
         """Return the `CompiledLaw` that is being replaced, if any, and the one in force."""
-        replaced = self._blending.replaced
-        return (self._setup,) if replaced is None else (replaced, self._setup)
+        return (self._setup,) if self._replaced is None else (self._replaced, self._setup)
 
     def _hand_over(self, following: CompiledLaw, q: Array) -> None:
         """Pass estimate and compensation of external torques to the next `CompiledLaw`."""
@@ -747,13 +748,13 @@ class Law:
                                         'reference_time', 'longest_tick'))
         following.set_gravity(self._run.gravity)
         self._hand_over(following, q)
-        if self._period_for_gains > following.longest_period:
+        if self._period_for_gains > following.m.longest_period:
             following.limit_gains(self._period_for_gains)
 
     def _replace(self, following: CompiledLaw) -> None:
         """Use a `CompiledLaw` at once, because another source than the law commands the arm."""
         before = self._setup
-        self._blending.end(before)
+        self._drop_replaced()
         if following.settings.leader != before.settings.leader:
             hold_joints(self._posture, self._here)
         following.put_leash(self._posture)
@@ -801,12 +802,45 @@ class Law:
                 at.velocity[:], at.rate, at.rate_slope = qd, 1.0, 0.0
                 stop_joints(at, following.joint_bounds)
         following.put_leash(self._posture)
-        compensation = before.d.tau_disturbance.copy()
         self._prepare(following, q)
-        now = following.d.tau_disturbance.copy()
-        self._blending.begin(before, posture, following, time, q, qd, tau - now,
-                             compensation - now)
+        run, d, settings = self._run, following.d, following.settings
+        tau = tau - d.tau_disturbance  # without the compensation that continues
+        carried = before.d.tau_disturbance - d.tau_disturbance  # the rest of it
+        before.d.is_blended = d.is_blended = True
+        if following.torque(time, q, qd) < 0:
+            self._drop_replaced()
+            following.refuse(q, qd)
+        self._pair(before, posture, following)
+        added = d.tau_friction - d.tau_driver
+        d.tau_fading[:] = difference = tau - (d.tau_limited + added)
+        d.last_limited[:] = d.last_tau - (added + difference)
+        count_fading(d, False)
+        begin_blend(run, time, difference, settings.limits.effort, max(
+            settings.blend_time,
+            LOADING * abs(following.robot.payload_mass - before.robot.payload_mass),
+            duration_of_change(before.settings.friction, settings.friction,
+                               settings.limits.effort,
+                               np.asarray(following.robot.velocity_limits))))
+        run.tau_carried[:], run.blends_load = carried, following.robot is not before.robot
+        if run.blends_load:  # another load counts as carried when the motion shows it
+            run.has_other_load = following.added_weight(before, q).any()
+            run.residuals[:] = run.scatter[:] = 0.0
+        before.d.gentle = d.gentle = run.blend_duration + SETTLING
         self._use_now(following)
+
+    def _pair(self, old: CompiledLaw, posture: Any, new: CompiledLaw) -> None:
+        """Let `new` replace `old`, which keeps its set-point of the joints."""
+        self._replaced, old.record.posture, new.record.other = old, posture, old.record
+        new.record.replaces = True
+
+    def _drop_replaced(self) -> None:
+        """End a blend; from now on only the setup in force computes torques."""
+        setup, old = self._setup, self._replaced
+        setup.d.is_blended = setup.record.replaces = False
+        if old is not None and old.space is not setup.space:
+            old.space.close()
+        self._replaced = None
+        self._run.clear(one.name for one in OF_BLEND)
 
     # commands
 
@@ -1180,9 +1214,9 @@ class Law:
         bounds = motion_bounds(self.settings.limits, drive, fastest)
         if self._is_early():
             self._defer('joints', -math.inf, None, 'move_joints', np.array(goal), duration, speed)
-            return self._blending.left + self.lasts(motion_to_goal(
+            return self.wait + self.lasts(motion_to_goal(
                 self._at_rest, wanted, bounds, duration or 0.0).duration)
-        margins = self._setup.limiter.table[LOWER:UPPER + 1]
+        margins = self._setup.d.limits[LOWER:UPPER + 1]
         return self.lasts(
             self._move_posture(np.clip(wanted, *margins), bounds, duration or 0.0).duration)
 
@@ -1294,7 +1328,7 @@ class Law:
         self._require_joints()
         if self._is_early():
             self._defer('joints', -math.inf, None, 'follow_joint_path', motion)
-            return self._blending.left + self.lasts(motion.duration)
+            return self.wait + self.lasts(motion.duration)
         posture = self._posture
         start, rate = beginning(posture, self._setup.joint_bounds)
         require_within(motion.begin_at(start), self.robot, self.settings.limits.velocity,
@@ -1327,7 +1361,7 @@ class Law:
                              f'{duration:g} s')
         if is_early:
             self._defer('joints', -math.inf, None, 'reach_joints', duration, goal)
-            return self._blending.left + self.lasts(motion.duration)
+            return self.wait + self.lasts(motion.duration)
         self._follow_joints(motion, rate)
         return self.lasts(motion.duration)
 
@@ -1353,7 +1387,7 @@ class Law:
         setup = self._setup
         for level, i in zip(setup.levels, setup.at):
             if level.task.name == task.name and not task.frame:
-                torque = np.abs(setup.J[6 * i:6 * i + 6].T @ wrench)
+                torque = np.abs(setup.d.J[6 * i:6 * i + 6].T @ wrench)
                 share = torque / setup.settings.limits.effort
                 if share.max() > 1.0:
                     k = int(np.argmax(share))
@@ -1462,7 +1496,7 @@ class Law:
         self.terms(), self.inertia(), self.predicted_and_measured()
         pose_error(self.pose, self.pose)
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
-        setup.settings.damping.conditioning(setup.J[:6])
+        setup.settings.damping.conditioning(setup.d.J[:6])
         setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
         if self.is_settled:  # compile the kernels for checkpoints
@@ -1498,7 +1532,7 @@ class Law:
         Use other settings, or another robot with the same joints.
 
         The torque does not jump: for `blend_time`, or longer if the torques differ much (see
-        `osc_ros.control.blending`), every tick computes it with the old and with the new
+        `osc_ros.control.step.blend`), every tick computes it with the old and with the new
         settings, each within its limits, and blends the two. Tasks with the same name keep their
         targets. The activation of tasks and of single axes changes to its new value over
         `blend_time`, from 0 for a new task.
@@ -1589,15 +1623,16 @@ class Law:
         self._waiting = None
         if commands and self.is_blending and self.has_ticked:
             self._waiting = following
-            self._blending.hurry(self._setup)
+            if not self._run.blends_load:  # a load stays gradual
+                hurry(self._run, self._setup.d.tau_fading, self._setup.settings.limits.effort)
         else:
             self._use(following, commands)
 
     def go_back_to(self, setup: CompiledLaw) -> None:
         """Use a previous `CompiledLaw` again at once; the caller then sets the state."""
-        self._blending.end(setup)
-        self._waiting = None
         self._use_now(setup)
+        self._drop_replaced()
+        self._waiting = None
 
     def gain_share(self) -> float:
         """
@@ -1634,7 +1669,7 @@ class Law:
         of_tasks = {}
         for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
             of_tasks[level.task.name] = d.level_F[6 * k:6 * k + 6] @ d.J[6 * i:6 * i + 6]
-        if setup.guidance is not None:
+        if setup.m.is_guided:
             i = setup.at[0]
             of_tasks['free_drive'] = d.hand_wrench @ d.J[6 * i:6 * i + 6]
         bias = setup.inverse_dynamics(q, qd, self._rest)
@@ -1695,7 +1730,7 @@ class Law:
         if self._setup.settings.driver is not None:
             tau = tau + self._setup.command_model.driver_torque(q, qd)
         # use kernels of the tick, because forward dynamics would have to be compiled only for this
-        dynamics, no_force = self._setup.dynamics_beside(), np.zeros(len(self._setup.J))
+        dynamics, no_force = self._setup.dynamics_beside(), np.zeros(len(self._setup.d.J))
         h, predicted = np.empty_like(tau), np.empty_like(tau)
         dynamics.outward(q, qd, None, self._rest)
         dynamics.inward(no_force, h)

@@ -155,8 +155,8 @@ def figures_of(law: Law) -> Figures:
     joints = law.approach_joints(q)
     return Figures(
         q, qd, tau, residual, settings.limits.effort.copy(), settings.limits.position.copy(),
-        settings.limits.velocity.copy(), law.saturated.copy(), law.limiter.sides.copy(),
-        approach.goal, approach.error(),
+        settings.limits.velocity.copy(), law.saturated.copy(),
+        law.setup.d.acceleration_sides.copy(), approach.goal, approach.error(),
         WAITS if tip.waits else AT_EDGE if tip.clamped else FREE,
         tuple(name for name, one in law.levels.items() if one.generator.waits), tip.begins_in,
         GainFigures(law.gain_share(), law.period, law.delay, law.setup.robot.payload_mass),

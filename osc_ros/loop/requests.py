@@ -410,7 +410,7 @@ def status(engine: Engine) -> Status:
     commanded, effort = law.level().impedance, law.settings.limits.effort
     return Status(
         mode=engine.mode, text=engine.state(), reaction=guard.reaction, counts=dict(guard.counts),
-        figures=figures_of(law), shares=limiter.shares.copy(), rate_share=limiter.rate_share,
+        figures=figures_of(law), shares=limiter.d.shares.copy(), rate_share=limiter.d.rate_share,
         friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
         disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
         impedance='parameters' if commanded is None else commanded.source,

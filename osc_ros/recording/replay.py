@@ -270,21 +270,21 @@ class Replay:
 
 def limits_that_acted(engine: Engine) -> tuple[str, ...]:
     """Return the limits that changed the torque or the target in the last tick of the law."""
-    law, limiter = engine.law, engine.law.limiter
+    law, d = engine.law, engine.law.setup.d
     names, generator = law.robot.joint_names, next(iter(law.levels.values())).generator
     found = [f'torque of {name}' for name, at in zip(names, law.saturated) if at]
-    wanted, lower, upper = limiter.d.qdd_law, limiter.d.lowest, limiter.d.highest
-    is_beyond = (limiter.sides != 0) | (limiter.shares.min() < 1.0) & (
+    wanted, lower, upper = d.qdd_law, d.lowest, d.highest
+    is_beyond = (d.acceleration_sides != 0) | (d.shares.min() < 1.0) & (
         (wanted < lower) | (wanted > upper))
     found += [f'position or speed of {name}' for name, at in zip(names, is_beyond) if at]
-    found += [f'load of {name}' for name, side in zip(names, limiter.load_sides) if side]
-    found += [f'{one.link} near {one.other}' for one in limiter.near if one.holds]
+    found += [f'load of {name}' for name, side in zip(names, d.load_sides) if side]
+    found += [f'{one.link} near {one.other}' for one in law.limiter.near if one.holds]
     for applies, text in (
-            (limiter.damping_share > 0.0,
-             f'damping replaces the posture ({limiter.damping_share:.2f})'),
-            (limiter.rate_share < 1.0, f'torque rate ({limiter.rate_share:.2f} of the change)'),
-            (limiter.shares[0] < 1.0, f'tasks reduced ({limiter.shares[0]:.2f} left)'),
-            (limiter.shares[1] < 1.0, f'posture reduced ({limiter.shares[1]:.2f} left)'),
+            (d.damping_share > 0.0,
+             f'damping replaces the posture ({d.damping_share:.2f})'),
+            (d.rate_share < 1.0, f'torque rate ({d.rate_share:.2f} of the change)'),
+            (d.shares[0] < 1.0, f'tasks reduced ({d.shares[0]:.2f} left)'),
+            (d.shares[1] < 1.0, f'posture reduced ({d.shares[1]:.2f} left)'),
             (generator.waits, TITLES['waits']),
             (generator.clamped, TITLES['workspace']),
             (law.gain_share() < 1.0, f'{TITLES["gains"]} ({law.gain_share():.2f} left)')):

@@ -292,7 +292,7 @@ def test_same_numbers_of_a_setup_give_the_same_torques_to_the_last_bit(changed):
             d = setup.d
             assert setup.torque(time, q, qd) > 0
             d.tau[:] = d.tau_limited + (d.tau_friction - d.tau_driver)
-            sides = setup.limiter.sides.any(), setup.limiter.load_sides.any()
+            sides = setup.limiter.d.acceleration_sides.any(), setup.limiter.d.load_sides.any()
             assert limit_rate(d, 0.0)
             found.append((d.tau.tobytes(), *sides))
         runs.append(found)

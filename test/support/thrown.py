@@ -47,7 +47,7 @@ class Thrown:
             tau = self.law.torque(self.plant.time, q, qd)
             for kept, value in ((self.times, self.plant.time), (self.q, q), (self.qd, qd),
                                 (self.torques, tau),
-                                (self.sides, self.law.limiter.sides.copy()),
+                                (self.sides, self.law.limiter.d.acceleration_sides.copy()),
                                 (self.ratios, self.law.priorities.ratios[0].min()),
                                 (self.shares, self.law.priorities.shares[0].min())):
                 kept.append(value)

@@ -337,20 +337,6 @@ class Compensation:
         self.torque: Array = c.torque  # (n,) [N·m, N], in force; always the same array
         self.forget()
 
-    @property
-    def is_active(self) -> bool:
-        """Whether the compensation acts; if False, it returns to zero at its largest rate."""
-        return bool(self.record.is_active)
-
-    @is_active.setter
-    def is_active(self, value: bool) -> None:
-        self.record.is_active = value
-
-    @property
-    def in_contact(self) -> bool:
-        """Whether the compensation assumes a contact, and therefore does not grow."""
-        return bool(self.record.in_contact)
-
     def forget(self) -> None:
         """Reset the compensation to zero at once, for an arm at rest."""
         self.record.clear(one.name for one in STATE)
@@ -374,7 +360,7 @@ class Compensation:
     def go_on_from(self, other: Compensation) -> None:
         """Copy the state of another compensation of the same joints."""
         self.record.take(other.record, (one.name for one in STATE))
-        if not other.is_active:
+        if not other.record.is_active:
             self.record.free = self.settings.free
 
 

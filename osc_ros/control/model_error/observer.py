@@ -392,15 +392,6 @@ class MomentumObserver:
             raise InputError(f'bandwidth {bandwidth} rad/s: give a positive, finite number')
         self.record.bandwidth = bandwidth
 
-    @property
-    def uses_efforts(self) -> bool:
-        """Whether measured efforts are used where they are known; may be set at any time."""
-        return bool(self.record.uses_efforts)
-
-    @uses_efforts.setter
-    def uses_efforts(self, uses: bool) -> None:
-        self.record.uses_efforts = bool(uses)
-
     def forget(self) -> None:
         """Reset the estimate to zero; the observation restarts with the next state."""
         self.record.clear((*(one.name for one in STATE), 'wrench', 'residual', 'quality'))

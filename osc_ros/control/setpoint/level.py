@@ -125,11 +125,6 @@ class Level:
         """Commanded wrench (6,) in the task's axes [N·m, N]; writable."""
         return np.asarray(self._d.wanted_wrench[self._i])
 
-    @property
-    def wrench(self) -> Array:
-        """Wrench (6,) in force in the task's axes [N·m, N]; approaches the commanded one."""
-        return np.asarray(self._d.wrench[self._i])
-
     def _find_bandwidth(self, task: Task) -> None:
         """Compute for each gain its largest stable value times the control period, a constant."""
         moves, ratios = task.along('motion'), task.gains.damping_ratio

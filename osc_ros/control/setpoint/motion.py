@@ -220,7 +220,7 @@ PLAN = Table(
     Slot('acceleration', (2,), 'rad/s², m/s²', 'limit of the acceleration of the target'),
     Slot('jerk', (2,), 'rad/s³, m/s³', 'limit of its jerk'),
     *PIECES,
-    Slot('poses', (), '–, m', 'poses of a path (m, 4, 4), from which its pieces lead, flat', FLOATS),
+    Slot('poses', (), '–, m', 'poses of a path (m, 4, 4), from which pieces lead, flat', FLOATS),
     Slot('offset_times', (), 's', 'times of the offset, as `times`', FLOATS),
     Slot('offset', (), 'rad, m', 'coefficients of the offset, as `coefficients`', FLOATS))
 

@@ -26,7 +26,7 @@ from osc_ros.control.setpoint.motion import (
     SLOWEST_STOP,
     stand,
 )
-from osc_ros.control.setpoint.pieces import Pieces, PIECES, put_state
+from osc_ros.control.setpoint.pieces import PIECES, Pieces, put_state
 from osc_ros.dynamics.algebra.spatial import assign, smoothed
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot

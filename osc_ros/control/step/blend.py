@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Blend of the torques of two setups while one replaces the other.
+Blend of the torques of two setups while one replaces the other, after a change of settings.
 
 A setup is a law compiled for one robot and one choice of settings, see `compiled_law.CompiledLaw`.
+There is one blend at a time: a change that comes within it waits for its end.
 All limits of a state are linear in the torques, and in a blend both setups have the limits in
 force: a blend of torques within the limits is within them, too, so torques are blended after the
 limits. With different robots, the other setup's torques cause other accelerations: each setup
@@ -14,11 +15,40 @@ the bound.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel, stage
 from osc_ros.control.step.limit import count_fading
-from osc_ros.dynamics.algebra.spatial import assign, LONGEST_TICK, smoothed
+from osc_ros.dynamics.algebra.spatial import assign, CHANGE_RATE, LONGEST_TICK, smoothed
+
+Array = NDArray[np.float64]
+
+HURRIED = 0.1  # least duration of a blend for whose end another change of settings waits [s]
+
+
+def begin_blend(run: Any, time: float, difference: Array, limits: Array, least: float) -> None:
+    """Give the replaced setup the weight 1 at a time [s]; for the duration see `_duration`."""
+    run.blend_duration = _duration(difference, limits, least)
+    run.blend_time, run.blend_age, run.blend_weight = time, 0.0, 1.0
+
+
+def hurry(run: Any, difference: Array, limits: Array) -> None:
+    """Shorten a blend to HURRIED, or to what its present difference (n,) needs."""
+    if run.blend_weight > 0.0:
+        found = _duration(difference / run.blend_weight, limits, HURRIED)
+        if found < run.blend_duration:
+            run.blend_age *= found / run.blend_duration
+            run.blend_duration = found
+
+
+def _duration(difference: Array, limits: Array, least: float) -> float:
+    """Duration of a blend [s]: `least`, or longer for a large difference (n,) of the torques."""
+    # A constant difference then changes by at most 3/4 CHANGE_RATE · limit per second. Limits may
+    # be infinite.
+    return max(least, 2.0 * float((np.abs(difference) / limits).max()) / CHANGE_RATE)
 
 
 @kernel

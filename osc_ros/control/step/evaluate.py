@@ -15,7 +15,7 @@ from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, DELAY, PERIOD_CHANGE,
 from osc_ros.control.tasks.feedback import mobility_of, put_references
 from osc_ros.control.tasks.free import put_damping
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
-from osc_ros.dynamics.algebra.spatial import assign, move_towards, step_share
+from osc_ros.dynamics.algebra.spatial import dot, move_towards, step_share, sub, vector_at
 
 
 @stage
@@ -71,30 +71,21 @@ def note_period(run, time):
 
 
 @inlined
-def advance_gravity(now, wanted, dt):
-    """Move gravity `now` (3,) towards `wanted` (3,) for dt [s]; return whether it has changed."""
-    far = 0.0
-    for i in range(3):
-        far += (wanted[i] - now[i]) * (wanted[i] - now[i])
-    if far == 0.0:
-        return False
-    far, step = np.sqrt(far), GRAVITY_RATE * max(dt, 0.0)
-    for i in range(3):
-        now[i] = wanted[i] if far <= step else now[i] + step / far * (wanted[i] - now[i])
-    return True
+def advance_gravity(run, dt):
+    """Move gravity towards its wanted value for dt [s]."""
+    away = sub(vector_at(run.wanted_gravity, 0), vector_at(run.gravity, 0))
+    far, step = np.sqrt(dot(away, away)), GRAVITY_RATE * max(dt, 0.0)
+    move_towards(run.gravity, run.wanted_gravity, 1.0 if far <= step else step / far)
 
 
 @inlined
 def put_gravity(law, gravity):
     """Write gravity (3,) to all models of a law."""
-    assign(law.gravity, gravity)
-    assign(law.model.gravity, gravity)
-    assign(law.model.driver_gravity, gravity)
-    if law.m.payload_ratio > 1.0:
-        assign(law.bare.gravity, gravity)
-        assign(law.bare.driver_gravity, gravity)
-    if law.m.observes:
-        assign(law.observer.gravity, gravity)
+    for i in range(3):
+        law.gravity[i] = law.model.gravity[i] = law.model.driver_gravity[i] = gravity[i]
+        law.bare.gravity[i] = law.bare.driver_gravity[i] = gravity[i]
+        if law.m.observes:
+            law.observer.gravity[i] = gravity[i]
 
 
 @inlined
@@ -128,9 +119,8 @@ def evaluate(law):
     put_axes(m, d)
     dt = time - run.tick_time
     advance_posture(law.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
-    is_new = advance_gravity(run.gravity, run.wanted_gravity, dt if dt <= PAUSE else np.inf)
-    if is_new:
-        put_gravity(law, run.gravity)
+    advance_gravity(run, dt if dt <= PAUSE else np.inf)
+    put_gravity(law, run.gravity)
     if law.replaces:
         old = law.other
         blend.begin_tick(law)
@@ -139,7 +129,6 @@ def evaluate(law):
         put_axes(old.m, old.d)
         if old.posture.address != law.posture.address:
             advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
-        if is_new:
-            put_gravity(old, run.gravity)
+        put_gravity(old, run.gravity)
         blend.count_weight(law, blend.advance(run, time))
     return is_slow

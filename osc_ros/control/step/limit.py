@@ -214,26 +214,6 @@ class Limiter:
         self.forget()
 
     @property
-    def table(self) -> Array:
-        """The limits in force (8, n): `Limits.table`, or values on the way to it."""
-        return np.asarray(self.d.limits)
-
-    @property
-    def shares(self) -> Array:
-        """Shares (2,) of the accelerations of tasks and posture that the limits allow, 0 to 1."""
-        return np.asarray(self.d.shares)
-
-    @property
-    def sides(self) -> Sides:
-        """-1 or 1 for joints whose acceleration is at its lower or upper bound, else 0 (n,)."""
-        return np.asarray(self.d.acceleration_sides)
-
-    @property
-    def load_sides(self) -> Sides:
-        """1 for joints whose gravity load is at its bound, else 0 (n,); see `limits.load`."""
-        return np.asarray(self.d.load_sides)
-
-    @property
     def near(self) -> list[Near]:
         """Pairs whose distance bounds the accelerations at the last tick, nearest first."""
         return self.clearance.near(self.d.near_numbers[self.d.near_sides != 0])
@@ -242,21 +222,6 @@ class Limiter:
     def saturated(self) -> NDArray[np.bool_]:
         """Whether each joint's torque (n,) is at its limit, in free drive also of its rate."""
         return np.asarray(self.d.torque_sides != 0)
-
-    @property
-    def damping_share(self) -> float:
-        """Share of the posture that nullspace damping replaces, 0 to 1."""
-        return float(self.d.damping_share)
-
-    @property
-    def rate_share(self) -> float:
-        """Share of the change of the torques that the rate limits allowed, 0 to 1."""
-        return float(self.d.rate_share)
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether the limits changed the torques of the law."""
-        return bool(self.d.limits_work)
 
     def go_on_from(self, before: Limiter) -> None:
         """Copy the state of `before`; its limits change to the new ones within `blend_time`."""
@@ -268,10 +233,6 @@ class Limiter:
             one[1:] = other[1:]
         if not np.array_equal(old.limits, m.limits):
             d.limits[:], d.limits_age = old.limits, 0.0
-
-    def change_gently(self, duration: float) -> None:
-        """Limit the rate to `nearest.GENTLE_RATE` for a time [s]."""
-        self.d.gentle = duration
 
     def forget(self) -> None:
         """Reset the state; the rate limit does not apply to the next torque."""

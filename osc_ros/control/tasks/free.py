@@ -182,36 +182,24 @@ def put_friction(m, d):
             m.friction[0, i] * np.tanh(d.qd[i] / SLIDING) + m.friction[1, i] * d.qd[i])
 
 
-class Guidance:
-    """A free drive: its settings and gains in the records LAW_M and LAW_D."""
-
+def put_free_drive(drive: FreeDrive, robot: Robot, box: Array, m: Any, d: Any) -> None:
+    """Write the settings of free drive to records LAW_M and LAW_D."""
     # `box` (2, 3): lowest and highest position of the tip, base frame [m].
+    drive.put(m, 'hand_')
+    m.wall_stiffness, m.wall_depth = drive.wall, drive.depth
+    m.wall_box[:], m.hand_axes[:] = box, [axis == FREE for axis in drive.axes]
+    m.hand_slow[:] = 1.0 / np.where(robot.prismatic, drive.speed[1], drive.speed[0])
+    limit_dampers(d, 1e-3)
+    forget_walls(d)
 
-    def __init__(self, drive: FreeDrive, robot: Robot, box: Array, m: Any, d: Any) -> None:
-        self._d = d
-        drive.put(m, 'hand_')
-        m.wall_stiffness, m.wall_depth = drive.wall, drive.depth
-        m.wall_box[:], m.hand_axes[:] = box, [axis == FREE for axis in drive.axes]
-        m.hand_slow[:] = 1.0 / np.where(robot.prismatic, drive.speed[1], drive.speed[0])
-        self.limit_gains(1e-3)
-        self.forget()
 
-    @property
-    def wrench(self) -> Array:
-        """Wrench (6,) of damper and walls on the tip at the last tick, base axes [N·m, N]."""
-        return np.asarray(self._d.hand_wrench)
+def limit_dampers(d: Any, period: float) -> None:
+    """Write the largest stable gains for this period of the states [s]."""
+    d.largest_rate = largest_damping_rate(period)
+    d.largest_damper = 0.5 * DAMPER * d.largest_rate
+    d.stiffest_wall = largest_natural_frequency(1.0, period) ** 2
 
-    @property
-    def acceleration(self) -> Array:
-        """Acceleration (6,) of the tip at the last tick without a hand's force [rad/s², m/s²]."""
-        return np.asarray(self._d.hand_acceleration)
 
-    def limit_gains(self, period: float) -> None:
-        """Set the largest stable gains for this period of the states [s]."""
-        self._d.largest_rate = largest_damping_rate(period)
-        self._d.largest_damper = 0.5 * DAMPER * self._d.largest_rate
-        self._d.stiffest_wall = largest_natural_frequency(1.0, period) ** 2
-
-    def forget(self) -> None:
-        """Reset the walls; the next tick places them again."""
-        self._d.wall_edges[:] = [[-np.inf], [np.inf]]
+def forget_walls(d: Any) -> None:
+    """Reset the walls; the next tick of free drive places them again."""
+    d.wall_edges[:] = [[-np.inf], [np.inf]]

@@ -104,7 +104,7 @@ class Rig:
             self._update()
             law = self.law
             self._rows.append((time, law.pose, law.target.pose.copy(), self._sent, qd,
-                               min(law.limiter.shares)))
+                               min(law.limiter.d.shares)))
             self._on_the_way.append((self._step + self._lag, self._sent))
             self._apply()
         except OscError as error:

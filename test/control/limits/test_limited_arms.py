@@ -117,7 +117,7 @@ def test_weak_arm_gives_up_its_posture_before_its_task():
     least = 1.0
     while arm.plant.time < 0.2:
         arm.run(arm.plant.time + PERIOD)
-        least = min(least, arm.law.limiter.shares[1])
+        least = min(least, arm.law.limiter.d.shares[1])
     arm.assert_limits_are_kept()
     assert least < 0.9
     assert max(np.linalg.norm(T[:3, 3] - arm.pose[:3, 3]) for T in arm.poses) < 1e-3

@@ -202,7 +202,7 @@ def test_joint_does_not_run_away_while_limits_act_on_an_arm_with_compensation():
     """The compensation was held while a limit acted; joint 7 went 215° beyond its limit."""
     driven = Driven('xarm7', True, **WRONG)
     driven.law.follow(TwistGoal(np.array([0.0, 0.0, 2.5, 0.1, 0.0, 0.0]), 4.0))
-    at_work = [driven.run(0.01).law.limiter.is_at_work for _ in range(500)]
+    at_work = [driven.run(0.01).law.limiter.d.limits_work for _ in range(500)]
     assert any(at_work)
     lower, upper = driven.arm.robot.position_limits.T
     assert (driven.plant.q < upper + 0.01).all() and (driven.plant.q > lower - 0.01).all()

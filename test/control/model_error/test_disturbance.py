@@ -364,7 +364,7 @@ class TestRules:
             hit = load.copy()
             hit[3] += share * contact()[3]
             found = self.after(compensation, 0.8, estimate(hit), start=begin)
-            assert compensation.in_contact == in_contact
+            assert compensation.record.in_contact == in_contact
             np.testing.assert_allclose(found, before if in_contact else np.maximum(-hit, -bound()),
                                        rtol=1e-6)
 
@@ -373,7 +373,7 @@ class TestRules:
             compensation, load = Compensation(panda()), 0.9 * bound()
             self.after(compensation, 2.0, estimate(load))
             advanced(compensation, 2.0 + PERIOD, estimate(0.0 * load), np.zeros(7), hold)
-            assert compensation.in_contact
+            assert compensation.record.in_contact
             found = self.after(compensation, 2.0, estimate(0.0 * load), start=2.0 + 2.0 * PERIOD,
                                hold=hold)
             np.testing.assert_allclose(found, 0.0, atol=1e-6)
@@ -382,7 +382,7 @@ class TestRules:
         compensation, load = Compensation(panda()), 0.9 * bound()
         assert (load > contact()).any()
         np.testing.assert_allclose(self.after(compensation, 3.0, estimate(load)), -load, rtol=1e-6)
-        assert not compensation.in_contact
+        assert not compensation.record.in_contact
 
     def test_bounds_are_those_of_the_errors_of_the_model(self):
         robot, none = panda(), Disturbance(payload=0.0, masses=0.0, friction=0.4)
@@ -420,9 +420,9 @@ class TestRules:
     def test_switched_off_and_on_it_changes_at_its_rate(self):
         compensation, load = Compensation(panda()), 0.5 * bound()
         self.after(compensation, 1.0, estimate(load))
-        compensation.is_active = False
+        compensation.record.is_active = False
         assert np.abs(self.after(compensation, 1.0, estimate(load), start=1.0)).max() < 1e-9
-        compensation.is_active = True
+        compensation.record.is_active = True
         found = self.after(compensation, 1.0, estimate(load), start=2.0)
         np.testing.assert_allclose(found, -load, rtol=1e-6)
 

@@ -14,14 +14,13 @@ from foreign import ForeignPlant
 from friction_kernel import compiled
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.blending import begin_blend
 from osc_ros.control.data import RUN
 from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import HOLDING
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.friction import FEEDBACK, feedback_gain, Friction, PUSH
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
-from osc_ros.control.step.blend import advance
+from osc_ros.control.step.blend import advance, begin_blend
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.dynamics.algebra.spatial import CHANGE_RATE
 from osc_ros.errors import InputError

@@ -50,7 +50,7 @@ class Plain:
 
     def posture(self, q, qd):
         """Return the joint acceleration (n,) of the posture."""
-        law, table, n = self.law, self.law.limiter.table, len(q)
+        law, table, n = self.law, self.law.limiter.d.limits, len(q)
         away = law.posture - q
         turns = ~np.isfinite(law.robot.position_limits).any(axis=1) & ~law.robot.prismatic
         away = np.where(turns, (away + np.pi) % (2.0 * np.pi) - np.pi, away)
@@ -84,7 +84,7 @@ class Plain:
             highest = max(highest, *rates)
         F = self.solver.solve(J, Lambda_inv, J @ velocity, self.law.settings.damping)
         velocity = velocity + self.dynamics.response(q, np.zeros(len(q)), F)
-        most = self.law.limiter.table[SPEED]
+        most = self.law.limiter.d.limits[SPEED]
         self.velocity = np.clip(velocity, -most, most)
         if ticks:
             self.acceleration = (self.velocity - before) / dt
@@ -102,7 +102,7 @@ class Plain:
         model = self.dynamics.inverse_dynamics(q, qd, self.acceleration)
         return compensation(
             self.law.settings.friction, q, qd, self.velocity, self.acceleration, model, tau,
-            feedback_gain(rate, self.tick), self.inertia, self.law.limiter.table)
+            feedback_gain(rate, self.tick), self.inertia, self.law.limiter.d.limits)
 
 
 def compensation(friction, q, qd, reference, acceleration, model, tau, gain, inertia, table):

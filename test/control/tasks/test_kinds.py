@@ -196,7 +196,7 @@ class TestContract:
                 level, d = arm.law.levels['one'], arm.law.priorities.d
                 level.generator = still(motion.set_point(0.0))
                 tau = arm.law.torque(0.0, motion.q, motion.qd)
-                if arm.law.limiter.is_at_work or arm.law.priorities.shares.min() < 1.0:
+                if arm.law.limiter.d.limits_work or arm.law.priorities.shares.min() < 1.0:
                     continue
                 compared += 1
                 T, S = axes_and_map(d, -1)
@@ -353,7 +353,7 @@ def test_lower_look_at_task_leaves_the_upper_task_alone():
                 Target(moved(motion.target, (away, 0.0, away))))
             tau = arm.law.torque(0.0, motion.q, motion.qd)
             found.append((tau, link.driven(motion.q, motion.qd, tau)[2][3:],
-                          arm.law.limiter.is_at_work))
+                          arm.law.limiter.d.limits_work))
         if any(limited for *_, limited in found):
             continue
         compared += 1

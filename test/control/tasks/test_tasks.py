@@ -62,7 +62,7 @@ def test_controlled_axes_get_the_acceleration_that_was_asked_for(axes, frame):
                                      arm.robot.joint_names, {})
     for q, qd in random_states(5):
         tau = arm.law.torque(0.0, q, qd)
-        if arm.law.limiter.is_at_work:
+        if arm.law.limiter.d.limits_work:
             continue
         pinocchio.framesForwardKinematics(model, data, configuration(model, q))
         R = (np.eye(3) if frame == '' else data.oMf[model.getFrameId(frame)].rotation)
@@ -83,7 +83,7 @@ def test_lower_task_moves_the_upper_one_by_less_than_a_billionth_in_acceleration
                            task='elbow')
             tau = arm.law.torque(0.0, q, qd)
             found.append((tau, accelerations(arm, q, qd, tau, PANDA.tip),
-                          arm.law.limiter.is_at_work))
+                          arm.law.limiter.d.limits_work))
         if any(saturated for *_, saturated in found):
             continue
         compared += 1
