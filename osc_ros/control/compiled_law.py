@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from osc_ros.collision.obstacles import Obstacles
 from osc_ros.compile.compiled import plain
 from osc_ros.control.data import LAW_D, LAW_M, RUN
-from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
 from osc_ros.control.limits.clearance import KeepingClear
 from osc_ros.control.limits.limits import payload_ratio
 from osc_ros.control.model_error.command_model import CommandModel
-from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.model_error.disturbance import Compensation, Disturbance, yielding_axes
 from osc_ros.control.model_error.friction import least_inertia
+from osc_ros.control.model_error.observer import MomentumObserver
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import CALM
 from osc_ros.control.setpoint.set_point_generator import STOP
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.step.entries import entries
 from osc_ros.control.step.evaluate import put_axes, put_gravity
 from osc_ros.control.step.law_record import LAW, UNCOMPENSATED, UNOBSERVED
@@ -70,8 +70,7 @@ class CompiledLaw:
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
                  before: CompiledLaw | None = None, precomputed: Precomputed = NOTHING_KNOWN
                  ) -> None:
-        self.settings = settings
-        self.robot = robot
+        self.settings, self.robot, self._rest = settings, robot, np.zeros(robot.n)
         if len(robot.tips) > 1 and not any(task.link for task in settings.tasks):
             raise InputError('the robot has several tips, ' + ', '.join(robot.tips) + ', and no '
                              'task names a link: give tasks for the others beside '
@@ -100,12 +99,11 @@ class CompiledLaw:
         if (friction := settings.friction) is not None:
             self.m.compensates_friction, self.m.sliding = True, friction.velocity
             self.m.friction[:] = friction.coulomb, friction.viscous
-        # observer and compensation of external torques, if the settings have them
-        self.unmodelled = found = self._unmodelled(before, precomputed)
-        self.m.observes = found is not None
-        self.m.compensates = found is not None and found.compensation is not None
+        self.observation = settings.observation or Observation()
+        self.observer, self.compensation = self._model_errors(before, precomputed)
+        self.m.observes = self.observer is not None
+        self.m.compensates = self.compensation is not None
         frames = [self._frame(task) for task in settings.tasks]
-        self._rest = np.zeros(robot.n)
         self.m.turns_with[:] = [one if isinstance(one, int) else -1 for one in frames]
         for i, frame in enumerate(frames):
             if isinstance(frame, LinkAxes):
@@ -133,10 +131,9 @@ class CompiledLaw:
         law.m, law.d, law.model = self.m, self.d, self.command_model.record
         law.bare = self.bare_model.record
         law.clearance = self.limiter.clearance.record
-        found = self.unmodelled
-        law.observer = UNOBSERVED if found is None else found.observer.record
-        law.compensation = (UNCOMPENSATED if found is None or found.compensation is None else
-                            found.compensation.record)
+        law.observer = UNOBSERVED if self.observer is None else self.observer.record
+        law.compensation = (UNCOMPENSATED if self.compensation is None else
+                            self.compensation.record)
 
     def join(self, run: Any, posture: Any) -> None:
         """Compute with the records RUN and SET_POINT of a law from now on."""
@@ -193,7 +190,7 @@ class CompiledLaw:
     @cached_property
     def precomputed(self) -> Precomputed:
         """Results that another `CompiledLaw` of the same robot and settings can use."""
-        found = None if self.unmodelled is None else self.unmodelled.compensation
+        found = self.compensation
         if found is None:
             return Precomputed(self.least_inertia)
         fades = self.settings.compensated is None
@@ -208,15 +205,38 @@ class CompiledLaw:
         return model, (CommandModel(robot.without_payload(), driver) if robot.payload_mass
                        else model)
 
-    def _unmodelled(self, before: CompiledLaw | None, precomputed: Precomputed
-                    ) -> DisturbanceCompensation | None:
-        """Return observer and compensation; None if not set, and no earlier one fades out."""
-        settings, old = self.settings, None if before is None else before.unmodelled
-        is_fading = precomputed.fading or old is not None and bool(old.torque.any())
-        if settings.observation or settings.compensated or is_fading:
-            return DisturbanceCompensation(self.robot, settings, old, precomputed.compensation,
-                                           precomputed.fading)
-        return None
+    def _model_errors(self, before: CompiledLaw | None, precomputed: Precomputed
+                      ) -> tuple[MomentumObserver | None, Compensation | None]:
+        """Observer and compensation of external torques; None if not set, and none fades out."""
+        settings, robot, wanted = self.settings, self.robot, self.observation
+        old = None if before is None else before.compensation
+        fades = precomputed.fading or old is not None and old.torque.any()
+        if not (settings.observation or settings.compensated or fades):
+            return None, None
+        observer = MomentumObserver(
+            robot, wanted.bandwidth, settings.tasks[0].link or None, settings.friction,
+            settings.driver, wanted.efforts == 'measured', settings.damping)
+        observer.record.uses_efforts = wanted.efforts != 'commanded'
+        others = None if before is None else before.observer
+        if others is not None and observer.has_model_of(others):
+            observer = others
+        chosen = settings.compensated or precomputed.fading or (
+            None if old is None else old.settings)
+        if chosen is None:
+            return observer, None
+        is_same = old is not None and others is not None and (
+            others.robot is robot and chosen == old.settings)
+        found = Compensation(
+            robot, chosen, old.limits if old is not None and is_same else precomputed.compensation,
+            yielding_axes(settings.tasks[0]),
+            settings.friction is not None and settings.free is None)
+        found.record.is_active = settings.compensated is not None
+        return observer, found
+
+    @property
+    def compensating(self) -> Array:
+        """Compensation (n,) of model errors in force [N·m, N]."""
+        return self._rest if self.compensation is None else self.compensation.torque
 
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
         several = len(self.links) > 1

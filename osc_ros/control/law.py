@@ -22,7 +22,6 @@ from osc_ros.control.accepted import bounded_twist, checked_override, require_se
 from osc_ros.control.checkpoint import LawRecipe
 from osc_ros.control.compiled_law import CompiledLaw, NOTHING_KNOWN, Precomputed
 from osc_ros.control.data import OF_BLEND, RUN
-from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.joint_drive import JointDrive, motion_bounds
 from osc_ros.control.limits.holding import (
     require_effort,
@@ -34,6 +33,7 @@ from osc_ros.control.limits.holding import (
 from osc_ros.control.limits.limits import LOWER, UPPER
 from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.command_model import CommandModel
+from osc_ros.control.model_error.disturbance import Report
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import duration_of_change
 from osc_ros.control.model_error.observer import ExternalForce
@@ -245,7 +245,7 @@ class Law:
     def _begin(self, setup: CompiledLaw, q: Array) -> None:
         """Hold q (n,) with a setup."""
         robot = setup.robot
-        self._rest = np.zeros(robot.n)
+        self._rest, self._unknown = np.zeros(robot.n), np.full(robot.n, math.nan)
         self.controller = CONTROLLER.new()
         self._waiting: CompiledLaw | None = None  # accepted during a blend, not yet in force
         # commands that wait with it: kind, task, start, name of the method, arguments
@@ -452,8 +452,7 @@ class Law:
     @property
     def external(self) -> ExternalForce | None:
         """Estimated external torques and wrench; None if the settings ask for no estimate."""
-        found = self._setup.unmodelled
-        return None if found is None else found.external
+        return None if (found := self._setup.observer) is None else found.external
 
     @property
     def compensation(self) -> Array:
@@ -462,8 +461,11 @@ class Law:
 
     def external_report(self) -> Report | None:
         """Return copies of `external` and `compensation`; None without an observer."""
-        found = self._setup.unmodelled
-        return None if found is None else found.report()
+        if (found := self.external) is None:
+            return None
+        return Report(found.torque.copy(), self._setup.compensating.copy(), found.wrench.copy(),
+                      found.quality, found.settled, found.lever,
+                      bool(self._setup.record.compensation.in_contact))
 
     @property
     def pose(self) -> Array:
@@ -510,8 +512,9 @@ class Law:
 
         """
         self.hold_at(q)
-        if self._setup.unmodelled is not None:
-            self._setup.unmodelled.forget()
+        for one in self._setup.observer, self._setup.compensation:
+            if one is not None:
+                one.forget()
         self._note_compensation(self._rest)
 
     def begin_with(self, missing: ArrayLike | None) -> None:
@@ -529,11 +532,13 @@ class Law:
             Not n finite numbers.
 
         """
-        if (missing is not None and self._setup.unmodelled is not None
+        observer, compensation = self._setup.observer, self._setup.compensation
+        if (missing is not None and observer is not None and compensation is not None
                 and self._setup.settings.compensated is not None):
-            self._setup.unmodelled.begin_with(
-                finite_array('missing', missing, self._rest.shape))
-            self._note_compensation(self._setup.unmodelled.torque)
+            torque = finite_array('missing', missing, self._rest.shape)
+            observer.begin_with(-torque)
+            compensation.begin_with(torque)
+            self._note_compensation(compensation.torque)
 
     def hold_at(self, q: ArrayLike) -> None:
         """
@@ -597,11 +602,11 @@ class Law:
             Measured torque, used according to `Observation.efforts`.
 
         """
-        found = self._setup.unmodelled
+        found = self._setup.observer
         if found is not None and time != self._observed:
             self._observed = time
-            found.observe(time, q, qd, (self._run.tick_tau[0] if self.has_ticked else
-                                           None) if tau is None else tau, effort)
+            last = self._run.tick_tau[0] if self.has_ticked else self._unknown
+            found.update(time, q, qd, last if tau is None else tau, effort)
 
     def torque(self, time: float, q: ArrayLike, qd: ArrayLike, is_observed: bool = False
                ) -> Array:
@@ -661,9 +666,10 @@ class Law:
         With the same numbers in them, another law of the same settings computes the same torques.
 
         """
-        found, replaced = self._setup.unmodelled, self._replaced
-        arrays = (*self._setup.state_arrays(), self._posture.slots,
-                  *(() if found is None else found.state_arrays), self._run.slots)
+        setup, replaced = self._setup, self._replaced
+        models = (one.record.slots for one in (setup.observer, setup.compensation)
+                  if one is not None)
+        arrays = *setup.state_arrays(), self._posture.slots, *models, self._run.slots
         if replaced is None:
             return arrays
         arrays += *replaced.state_arrays(), replaced.record.posture.slots
@@ -732,12 +738,17 @@ class Law:
     def _hand_over(self, following: CompiledLaw, q: Array) -> None:
         """Pass estimate and compensation of external torques to the next `CompiledLaw`."""
         before = self._setup
-        if following.unmodelled is not None and before.unmodelled is not None:
-            following.unmodelled.go_on_from(before.unmodelled)
-            if following.robot is not before.robot:  # its model computes a part
-                following.unmodelled.leave_to_model(following.added_weight(before, q))
-        following.d.tau_disturbance[:] = (
-            0.0 if following.unmodelled is None else following.unmodelled.torque)
+        if (one := following.observer) is not None and (old := before.observer) is not None:
+            one.bandwidth = following.observation.bandwidth
+            if one is not old:
+                one.go_on_from(old)
+        if (now := following.compensation) is not None and before.compensation is not None:
+            now.go_on_from(before.compensation)
+        if one is not None and now is not None and following.robot is not before.robot:
+            # A payload that was compensated is a part of the model now: it would count twice, and
+            # would be taken for a contact.
+            one.record.torque[:] += now.leave_to_model(following.added_weight(before, q))
+        following.d.tau_disturbance[:] = following.compensating
 
     def _prepare(self, following: CompiledLaw, q: Array) -> None:
         """Prepare a `CompiledLaw` to continue from the state of the one in force, at q (n,)."""

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.accepted import FULL_SPEED
-from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
 from osc_ros.control.limits.clearance import Near
+from osc_ros.control.model_error.disturbance import Report
 from osc_ros.control.tasks.task import ALL_MOTION, AXIS_NAMES, Task
 from osc_ros.dynamics.algebra.kinematics import link_frame, placement, point_jacobian, reach
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics

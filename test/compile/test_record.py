@@ -13,7 +13,6 @@ import pytest
 from attacked import robot_of
 from osc_ros import Driver, Friction, Law, LookAt, Settings, Task
 from osc_ros.compile.record_type import HEADER
-from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.model_error.disturbance import (
     compensate,
     Disturbance,
@@ -170,8 +169,7 @@ KINDS = {'observer': {'disturbance': Disturbance(free=0.2)},
 
 
 def unmodelled(kind):
-    return DisturbanceCompensation(robot_of('panda'),
-                                   Settings.of(robot_of('panda'), **KINDS[kind]))
+    return Law(robot_of('panda'), Settings.of(robot_of('panda'), **KINDS[kind])).setup
 
 
 def ticks_of(one, kind, count, seed):
@@ -182,12 +180,13 @@ def ticks_of(one, kind, count, seed):
         q, qd, tau, effort, friction = q + PERIOD, *rng.normal(size=(4, 7))
         if rng.random() < 0.1:
             effort[rng.integers(7)] = np.nan
-        one.observe(time, q, qd, 10.0 * tau, 10.0 * effort)
+        one.observer.update(time, q, qd, 10.0 * tau, 10.0 * effort)
         compensate(one.compensation.record, one.observer.record, time, tau, 0.01 * qd,
                    np.eye(3), HELD if rng.random() < 0.01 else FOLLOWS,
                    friction if kind == 'friction' else qd[:0])
-        found.append((one.external.quality, *(part.tobytes() for part in (
-            one.torque, one.external.torque, one.external.wrench, one.external.residual))))
+        external = one.observer.external
+        found.append((external.quality, *(part.tobytes() for part in (
+            one.compensation.torque, external.torque, external.wrench, external.residual))))
     return found
 
 
@@ -523,12 +522,12 @@ def test_diagnosis_changes_no_torque():
 
 def test_settings_that_are_prepared_change_no_torque_before_they_are_used():
     engine = engine_of(robot_of('panda'), 'hold', observation=Observation(bandwidth=50.0))
-    observer = engine.law.setup.unmodelled.observer
+    observer = engine.law.setup.observer
     other = engine.law.new_setup(replace(engine.law.settings, observation=Observation(20.0)))
     assert observer.bandwidth == 50.0
     engine.law.hold(HOME)
     engine.law.use_setup(other)
-    assert engine.law.setup.unmodelled.observer is observer
+    assert engine.law.setup.observer is observer
     assert observer.bandwidth == 20.0
 
 

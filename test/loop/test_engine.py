@@ -92,7 +92,7 @@ class Composed(Engine):
         touch.record.compensation[:] = law.compensation if law.setup.m.compensates else 0.0
         code = NOT_TOUCHED
         if law.external is not None:
-            code = touched(touch.record, law.setup.unmodelled.observer.record)
+            code = touched(touch.record, law.setup.observer.record)
         if code != NOT_TOUCHED:
             self.guard.report_fault(CONTACT, '')
         law.in_contact = code != NOT_TOUCHED

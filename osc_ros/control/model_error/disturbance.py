@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -362,6 +363,18 @@ class Compensation:
         self.record.take(other.record, (one.name for one in STATE))
         if not other.record.is_active:
             self.record.free = self.settings.free
+
+
+class Report(NamedTuple):
+    """Copies of the estimates at one moment, see `ExternalForce` and `Compensation`."""
+
+    torque: Array  # (n,) [N·m, N]
+    compensation: Array  # (n,) [N·m, N]
+    wrench: Array  # (6,) [N·m, N]
+    quality: float
+    settled: float
+    lever: float  # [m]
+    in_contact: bool
 
 
 def yielding_axes(task: Task) -> Array:

@@ -50,7 +50,7 @@ def example() -> Any:
     law.d.level_frame[:] = 1.0
     law.model, law.clearance, law.posture = (
         CommandModel(pendulum()).record, CLEARANCE.new(), SET_POINT.new(n=1))
-    law.observer, law.compensation = UNOBSERVED, UNCOMPENSATED
+    law.bare, law.observer, law.compensation = law.model, UNOBSERVED, UNCOMPENSATED
     law.d.q[:] = law.d.qd[:] = 1.0
     setup_torque(law)
     law.setup_torque = entry_of(setup_torque)

@@ -17,8 +17,8 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
+from osc_ros.control.model_error.disturbance import Report
 from osc_ros.control.reasons import (
     direction_text,
     KEY,

@@ -16,8 +16,8 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
-from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
+from osc_ros.control.model_error.disturbance import Report
 from osc_ros.dynamics.algebra.kinematics import placement
 from osc_ros.loop.cycle import Stamp
 from osc_ros.ros.messages import markers, messages, transforms

@@ -151,7 +151,7 @@ class TestThresholds:
 
     def test_estimate_that_has_not_settled_is_no_contact(self):
         sense, law = ContactSense(['a'] * 7), Arm().robot
-        found = Driven(wall=False).law.setup.unmodelled.observer.record
+        found = Driven(wall=False).law.setup.observer.record
         found.torque[:] = 1e3
         sense.use(Contact.of(law, Disturbance(), True))
         assert touched(sense.record, found) == NOT_TOUCHED
