@@ -43,14 +43,6 @@ def _arrays(law: Law) -> tuple[NDArray[Any], ...]:
     return *law.state_arrays(), *(one.integers[HEADER + len(one.slots):] for one in motions)
 
 
-class _Worker:
-    """A law that computes the torques of one controller after the other, in one thread."""
-
-    def __init__(self, law: Law) -> None:
-        self._law = law
-        self.given = law.setup.record, Places(_arrays(law)).spans
-
-
 class Controllers:
     """
     Many controllers of identical arms. Each computes the same torques as a `Law` of its own.
@@ -111,7 +103,9 @@ class Controllers:
         self._seen = {name: places.of(address_of(pose)) for name, pose in zip(
             self._law.levels, self._setup.d.task_pose)}
         self._remembered = [self._law.remembered] * count
-        self._workers = [_Worker(self._law.copied()) for _ in range(self._threads)]
+        # laws that compute the torques of one controller after the other, each in a thread
+        self._laws = [self._law.copied() for _ in range(self._threads)]
+        self._workers = [(one.setup.record, Places(_arrays(one)).spans) for one in self._laws]
         self._jumped = np.zeros((count, len(self._setup.levels)), dtype=bool)
         self._unknown, self._found = np.full(self.n, np.nan), np.zeros((2, count), dtype=np.int64)
 
@@ -273,9 +267,9 @@ class Controllers:
         states = times, q, qd, self._unknown
 
         def compute(first: int, last: int) -> None:
-            worker = self._workers.pop()  # each thread uses another worker
+            worker = self._workers.pop()  # each thread uses another one
             try:
-                put_torques(worker.given, self._memory, states, tau, self._found, first, last)
+                put_torques(worker, self._memory, states, tau, self._found, first, last)
             finally:
                 self._workers.append(worker)
 

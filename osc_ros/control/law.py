@@ -67,8 +67,13 @@ from osc_ros.control.setpoint.set_point_generator import (
     STOP,
     TwistGoal,
 )
-from osc_ros.control.setpoint.trajectory import Path, PoseGoal, require_rigid
-from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.setpoint.trajectory import (
+    Path,
+    path_through,
+    path_within,
+    PoseGoal,
+    require_rigid,
+)
 from osc_ros.control.settings import Settings
 from osc_ros.control.step.blend import begin_blend, hurry
 from osc_ros.control.step.evaluate import PAUSE, period_for_gains
@@ -441,8 +446,8 @@ class Law:
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
-        """Whether each joint's torque was at its limit at the last tick (n,)."""
-        return self._setup.limiter.saturated
+        """Whether each joint's torque (n,) was at its limit, in free drive also of its rate."""
+        return np.asarray(self._setup.d.torque_sides != 0)
 
     @property
     def friction_torque(self) -> Array:
@@ -551,7 +556,7 @@ class Law:
 
         """
         here = finite_array('q', q, self._rest.shape).copy()
-        self._replace_by_waiting()
+        self._use_waiting(False)
         self._deferred = []
         setup = self._setup
         self._drop_replaced()
@@ -575,7 +580,7 @@ class Law:
         A joint drive holds q.
 
         """
-        self._replace_by_waiting()
+        self._use_waiting(False)
         setup = self._setup
         if setup.settings.joints is not None:
             hold_joints(self._posture, q)
@@ -783,19 +788,11 @@ class Law:
         else:
             self._take_over(following, *last)
 
-    def _begin_waiting(self) -> None:
-        """Begin the change that waits, if the one before has ended."""
-        if self._waiting is not None and not self.is_blending:
-            self._use_waiting(self._waiting, True)
-
-    def _replace_by_waiting(self) -> None:
-        """Use the settings that wait at once, because another source commands the arm."""
-        if self._waiting is not None:
-            self._use_waiting(self._waiting, False)
-
-    def _use_waiting(self, following: CompiledLaw, commands: bool) -> None:
-        try:  # until the end it waits: other threads read the settings of the last change
-            self._use(following, commands)
+    def _use_waiting(self, commands: bool) -> None:
+        """Use the settings that wait, if there are any; `commands` as for `use_setup`."""
+        try:  # until the end they wait: other threads read the settings of the last change
+            if self._waiting is not None:
+                self._use(self._waiting, commands)
         finally:
             self._waiting = None
 
@@ -906,7 +903,8 @@ class Law:
             has waited for its settings is impossible.
 
         """
-        self._begin_waiting()
+        if not self.is_blending:
+            self._use_waiting(True)
         errors = []
         if not self.waits:
             commands, self._deferred = self._deferred, []
@@ -987,7 +985,7 @@ class Law:
         Return a path through poses for a task, with estimated velocities.
 
         The path begins with the velocity of the target if the target will be at the first pose at
-        the first time. See `osc_ros.control.setpoint.waypoints.path_through`.
+        the first time. See `osc_ros.control.setpoint.trajectory.path_through`.
 
         Parameters
         ----------
@@ -1360,7 +1358,7 @@ class Law:
         state, held = self.joint_set_point
         wanted = goal_positions(_held(np.asarray(goal)[None], held)[0], self.robot, 'goal')
         wanted += nearest_turn(wanted, state[0], self.robot)
-        bounds = self._latest.joint_bounds
+        bounds = self._latest.joint_bounds.copy()
         bounds[0] = self.settings.limits.velocity
         is_early = self._is_early()
         if not is_early:

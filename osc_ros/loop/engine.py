@@ -357,13 +357,13 @@ class Engine(Cycle):
         """Set the text of the watchdog 'contact'; end, or abort, the learning of thresholds."""
         if done.touch != NOT_TOUCHED:
             self.guard.set_reason(CONTACT, self.touch.reason(done.touch, done.met))
-        if self.touch.learns:
+        if self.touch.record.learns:
             self._learn(self.guard.acting(done).reaction)
 
     def _learn(self, reaction: str) -> None:
         """Post the learned thresholds when the time is over; abort if a reaction is active."""
         if self.mode != ACTIVE or reaction not in HARMLESS:
-            self.touch.stop_learning()
+            self.touch.record.learns = False
             self._post('learned', None, f'not learned: {self.state()}')
         elif (found := self.touch.learned_thresholds(
                 self.time, self.law.settings.limits.effort)) is not None:

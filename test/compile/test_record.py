@@ -241,7 +241,7 @@ def test_same_records_of_tasks_give_the_same_wrench_and_impedance_to_the_last_bi
             found.append(d.words.tobytes())
         runs.append(found)
     assert runs[0] == runs[1]
-    assert tip.wrench[5] == pytest.approx(10.0, rel=1e-3)
+    assert law.setup.d.wrench[0, 5] == pytest.approx(10.0, rel=1e-3)
     assert (law.levels['elbow'].activation == 1.0).all()
     assert tip.impedance.now[0, 0] == pytest.approx(30.0, rel=1e-2)
 

@@ -236,7 +236,7 @@ def test_torques_are_the_same_while_gravity_and_posture_change(settings):
     assert pair.run(200) >= 199
     for engine in pair.engines:
         assert_array_equal(engine.law.gravity, tilted)
-        assert_array_equal(engine.law.command_model.gravities[0], tilted)
+        assert_array_equal(engine.law.command_model.record.gravity, tilted)
 
 
 def test_torques_are_the_same_for_a_target_that_jumps():

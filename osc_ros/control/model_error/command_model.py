@@ -70,8 +70,6 @@ class CommandModel:
             parts.append(packed_robot(driver.robot, PROPAGATED))
         (integers, numbers), (driver_integers, driver_numbers) = parts[0], parts[-1]
         gravity, driver_gravity = (plain(constants_in)(*parts[i]).gravity for i in (0, -1))
-        # (3,) of robot and driver, base frame [m/s²]; write to the arrays to change it
-        self.gravities: list[Array] = [gravity, driver_gravity][:len(parts)]
         for one in self.record, self.beside:
             one.gravity, one.driver_gravity = gravity, driver_gravity
             one.driver_adds, one.robot_integers, one.robot_numbers = code, integers, numbers

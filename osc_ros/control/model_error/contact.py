@@ -122,19 +122,10 @@ class ContactSense:
         _compile()
         self._names = names
 
-    @property
-    def learns(self) -> bool:
-        """Whether thresholds are being learned; contacts are not reported then."""
-        return bool(self.record.learns)
-
     def learn(self, until: float) -> None:
         """Learn the largest external torques until a time on the clock of the states [s]."""
         at = self.record
         at.peaks[:], at.peak_wrench[:], at.learns, at.until = 0.0, 0.0, True, until
-
-    def stop_learning(self) -> None:
-        """Stop learning, and discard the result."""
-        self.record.learns = False
 
     def use(self, settings: Contact | None) -> None:
         """Set the thresholds from now on; None: no detection."""
@@ -157,9 +148,9 @@ class ContactSense:
     def learned_thresholds(self, time: float, effort_limits: Array) -> Thresholds | None:
         """Return the learned thresholds once, when the learning ends; otherwise None."""
         # `time`: stamp of the state [s]; `effort_limits`: (n,) [N·m, N].
-        if not self.learns or time < self.record.until:
+        if not self.record.learns or time < self.record.until:
             return None
-        self.stop_learning()
+        self.record.learns = False
         torque, (force, moment) = MARGIN * self.record.peaks, MARGIN * self.record.peak_wrench
         floor = FLOOR * np.where(np.isfinite(effort_limits), effort_limits, 0.0)
         return Thresholds(np.maximum(torque + floor, 1e-3), float(force + WRENCH_FLOOR[0]),

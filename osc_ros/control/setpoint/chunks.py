@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.setpoint.joining import composed, difference, Drift
 from osc_ros.control.setpoint.pieces import Pieces
-from osc_ros.control.setpoint.trajectory import Path
-from osc_ros.control.setpoint.waypoints import excess, LONGER, slowed_to_rest
+from osc_ros.control.setpoint.trajectory import excess, LONGER, Path, slowed_to_rest
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.errors import InputError

@@ -47,8 +47,15 @@ class Level:
         self.activation: Array = d.activation[i]  # (6,) in the task's frame, 0 to 1
         self.error: Array = d.task_error[i]  # (6,) as the kind of the task defines it, base axes
         self.u: Array = d.task_u[i]  # (6,) commanded acceleration, base axes [rad/s², m/s²]
-        self._seen = d.task_pose[i]
-        self._put_settings(force)
+        self.pose: Array = d.task_pose[i]  # (4, 4) of the link at the last tick
+        self.twist: Array = d.task_twist[i]  # (6,) of the link, base axes [rad/s, m/s]
+        self.wanted_wrench: Array = d.wanted_wrench[i]  # (6,) commanded, task's axes [N·m, N]
+        control = task.force
+        m.task_kind[i], m.kind_numbers[i] = number_of(task.kind), task.kind.numbers()
+        m.is_spring[i], m.forces[i], m.closes_force[i] = self._yields, force, control.is_closed
+        m.force_gain[i], m.force_correction[i] = control.gain, control.correction
+        d.force_integral_rate[i], d.task_fastest[i] = control.integral_rate, math.inf
+        d.force_filter_rate[i] = largest_integral_rate(control.damping)
         if isinstance(gains, Gains):
             pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
             self.rate = max(self.rate, float((2.0 * gains.damping_ratio * pace).max()))
@@ -79,16 +86,6 @@ class Level:
             self.hold(pose)
         self._d.activation_age[self._i] = 0.0
 
-    def _put_settings(self, force: Array) -> None:
-        m, d, i, control = self._m, self._d, self._i, self.task.force
-        m.task_kind[i], m.kind_numbers[i] = number_of(self.task.kind), self.task.kind.numbers()
-        m.is_spring[i] = self._yields
-        m.forces[i], m.closes_force[i] = force, control.is_closed
-        m.force_gain[i], m.force_correction[i] = control.gain, control.correction
-        d.force_integral_rate[i] = control.integral_rate
-        d.force_filter_rate[i] = largest_integral_rate(control.damping)
-        d.task_fastest[i] = math.inf
-
     @property
     def generator(self) -> SetPointGenerator:
         """Generator of the targets."""
@@ -96,7 +93,8 @@ class Level:
 
     @generator.setter
     def generator(self, generator: SetPointGenerator) -> None:
-        self._generator, self._m.target_records[self._i] = generator, generator.addresses
+        self._generator = generator
+        self._m.target_records[self._i] = [one.address for one in generator.records]
         generator.keep_within(self.task.limits)
 
     @property
@@ -109,21 +107,6 @@ class Level:
     def target(self) -> Target:
         """Target of the last tick."""
         return self.generator.target
-
-    @property
-    def pose(self) -> Array:
-        """Pose (4, 4) of the link at the last tick."""
-        return np.array(self._seen)
-
-    @property
-    def twist(self) -> Array:
-        """Twist (6,) of the link at the last tick, base axes [rad/s, m/s]."""
-        return np.array(self._d.task_twist[self._i])
-
-    @property
-    def wanted_wrench(self) -> Array:
-        """Commanded wrench (6,) in the task's axes [N·m, N]; writable."""
-        return np.asarray(self._d.wanted_wrench[self._i])
 
     def _find_bandwidth(self, task: Task) -> None:
         """Compute for each gain its largest stable value times the control period, a constant."""
@@ -170,7 +153,7 @@ class Level:
 
     def hold(self, pose: Array) -> None:
         """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
-        self._seen[:] = pose
+        self.pose[:] = pose
         self.generator = SetPointGenerator(self.task.kind.set_point(pose))
         d, i = self._d, self._i
         for wrench in (d.wanted_wrench, d.wrench, d.wrench_rate, d.wrench_integral,
@@ -182,14 +165,14 @@ class Level:
     def _end_impedance(self) -> None:
         """Return to the stiffness of the settings after a commanded one."""
         if self.impedance is not None:
-            self.impedance.end()
             d, i = self._d, self._i
+            d.is_commanded[i] = False
             d.task_gain[i], d.task_ratio[i] = self._set[1], self.task.gains.damping_ratio
             d.level_fastest[i], d.level_wrench[i] = d.task_fastest[i], 0.0
 
     def rejoin(self, pose: Array) -> None:
         """Continue the target's motion from the pose (4, 4) of the link, at rest."""
-        self._seen[:] = pose
+        self.pose[:] = pose
         self.generator.rejoin(self.task.kind.set_point(pose))
 
     def coast(self, twist: Array, acceleration: Array, before: SetPointGenerator) -> None:
@@ -200,7 +183,7 @@ class Level:
         kind, pose = self.task.kind, self.pose
         # only for a fast link: if somebody pushes a slow one, its target must stay where it is
         is_fast = bool((np.linalg.norm(twist.reshape(2, 3), axis=1) > TETHER[1]).any())
-        self._d.task_twist[self._i] = twist
+        self.twist[:] = twist
         twist = kind.set_point_twist(pose, twist)
         v, a = (np.repeat([LENGTH, 1.0], 3) * kind.set_point_twist(pose, x)
                 for x in (twist, acceleration))
@@ -213,12 +196,12 @@ class Level:
 
     def carry(self, T: Array) -> None:
         """Move the link's frame by T (4, 4) on the body; move the target as the kind defines."""
-        self._seen[:] = self._seen @ T
+        self.pose[:] = self.pose @ T
         self.generator = SetPointGenerator(self.task.kind.set_point_with_link(self.target.pose, T))
 
     def _go_on_as(self, before: Level) -> None:
         """Copy the state of the previous task on the same link."""
-        self._seen[:], self.generator = before._seen, before.generator
+        self.pose[:], self.generator = before.pose, before.generator
         d, i, old, k = self._d, self._i, before._d, before._i
         for name in ('task_error', 'task_lag', 'task_u'):
             getattr(d, name)[i] = getattr(old, name)[k]
@@ -263,8 +246,8 @@ class Level:
             rises = np.ones(6)
         old, axes, there = before.generator, before.axes, before.target.pose
         along = axes * rises.reshape(2, 1, 3) @ axes.T  # projections (2, 3, 3) onto these axes
-        way = (along @ pose_error(self._seen, there).reshape(2, 3, 1)).ravel()
-        pose = self._seen.copy()
+        way = (along @ pose_error(self.pose, there).reshape(2, 3, 1)).ravel()
+        pose = self.pose.copy()
         pose[:3, 3] = there[:3, 3] - way[3:]
         pose[:3, :3] = Rotation.from_rotvec(-way[:3]).as_matrix() @ there[:3, :3]
         # a motion in progress, or the goal of a spring, leads on; otherwise come to rest here
@@ -293,7 +276,7 @@ class Level:
 
     def approach(self) -> Approach:
         """Data for `Arrival`: task, pose of its link at the last tick, newest goal, and axes."""
-        return Approach(self.task, self.pose, self.goal, self.axes.copy())
+        return Approach(self.task, self.pose.copy(), self.goal, self.axes.copy())
 
     def set_measured_wrench(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link in base axes [N·m, N], and its stamp [s]."""

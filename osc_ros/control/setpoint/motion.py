@@ -508,25 +508,16 @@ def note_loss(m, d):
 
 @inlined
 def _share_loss(guides):
-    """Give targets on one schedule, see `_have_one_schedule`, the largest of their losses."""
+    """Give targets on paths that begin and end together, equally late, their largest loss."""
     for i in range(len(guides)):
-        one = state_at(guides[i, 1])
-        if one.loss == 0.0:
+        plan, one = plan_at(guides[i, 0]), state_at(guides[i, 1])
+        if one.loss == 0.0 or plan.kind != PATH:
             continue
         for j in range(len(guides)):
-            if _have_one_schedule(guides, i, j):
-                other = state_at(guides[j, 1])
+            path, other = plan_at(guides[j, 0]), state_at(guides[j, 1])
+            if (path.kind == PATH and plan.times[0] == path.times[0]
+                    and plan.times[-1] == path.times[-1] and one.late == other.late):
                 other.loss = max(other.loss, one.loss)
-
-
-@inlined
-def _have_one_schedule(guides, i, j):
-    """Whether two targets are on paths that begin and end together and have equal delays."""
-    one, other = plan_at(guides[i, 0]), plan_at(guides[j, 0])
-    if one.kind != PATH or other.kind != PATH:
-        return False
-    return (one.times[0] == other.times[0] and one.times[-1] == other.times[-1]
-            and state_at(guides[i, 1]).late == state_at(guides[j, 1]).late)
 
 
 @inlined

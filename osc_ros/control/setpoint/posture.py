@@ -126,15 +126,6 @@ def posture_acceleration(m, d, posture, qd, qdd):
 
 
 @inlined
-def put_springs(d, posture):
-    """Write the torques of the springs between the set-point `posture` and the joints."""
-    for i in range(d.n):
-        away = lag_of(d.q[i], posture.now[i], posture.wraps[i])
-        d.tau_springs[i] = (d.joint_stiffness[i] * away
-                            + d.joint_damping[i] * (posture.velocity[i] - d.qd[i]))
-
-
-@inlined
 def advance_posture(posture, q, dt, speed):
     """Advance the set-point along its motion by dt [s]; `speed` is the speed override, 0 to 1."""
     posture.override = speed

@@ -40,8 +40,7 @@ from osc_ros.control.setpoint.motion import (
 )
 from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.stamps import OLDEST
-from osc_ros.control.setpoint.trajectory import AT_REST, Path, PoseGoal
-from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.setpoint.trajectory import AT_REST, Path, path_through, path_within, PoseGoal
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.errors import InputError
 
@@ -194,11 +193,6 @@ class SetPointGenerator:
             if not isinstance(offset, Pieces) or offset.coefficients.shape[1] != len(AT_REST):
                 raise InputError('the offset of a target must be pieces of 6 coordinates')
             plan.offset_times, plan.offset = offset.times, offset.coefficients.ravel()
-
-    @property
-    def addresses(self) -> tuple[int, ...]:
-        """Addresses of the records, for `osc_ros.control.setpoint.motion.put_targets`."""
-        return tuple(one.address for one in self.records)
 
     def keep_within(self, limits: TargetLimits) -> None:
         """Set the error at which the target waits for the arm, from the next tick on."""

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.setpoint.chunks import slow_down_setting
 from osc_ros.control.setpoint.joining import composed
-from osc_ros.control.setpoint.trajectory import AT_REST, Path, PoseGoal
-from osc_ros.control.setpoint.waypoints import excess
+from osc_ros.control.setpoint.trajectory import AT_REST, excess, Path, PoseGoal
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.setting import Group, setting

@@ -46,7 +46,7 @@ def example() -> Any:
     use_method(law, Sweep(pendulum()))
     law.m, law.d, law.run, controller.m, controller.d = (
         one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN, M, D))
-    law.m.target_records[:], law.m.turns_with[:] = at_rest.addresses, -1
+    law.m.target_records[:], law.m.turns_with[:] = [one.address for one in at_rest.records], -1
     law.d.level_frame[:] = 1.0
     law.model, law.clearance, law.posture = (
         CommandModel(pendulum()).record, CLEARANCE.new(), SET_POINT.new(n=1))

@@ -9,7 +9,7 @@ import numpy as np
 
 from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.setpoint.motion import put_targets
-from osc_ros.control.setpoint.posture import advance_posture, posture_acceleration, put_springs
+from osc_ros.control.setpoint.posture import advance_posture, lag_of, posture_acceleration
 from osc_ros.control.step import blend
 from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, DELAY, PERIOD_CHANGE, PERIOD_SHARE
 from osc_ros.control.tasks.feedback import mobility_of, put_references
@@ -33,7 +33,10 @@ def approach(law):
     if m.is_guided:
         put_damping(m, d)
     posture_acceleration(m, d, law.posture, d.qd, d.qdd_posture)
-    put_springs(d, law.posture)
+    for i in range(d.n):
+        away = lag_of(d.q[i], law.posture.now[i], law.posture.wraps[i])
+        d.tau_springs[i] = (d.joint_stiffness[i] * away
+                            + d.joint_damping[i] * (law.posture.velocity[i] - d.qd[i]))
 
 
 # Longest interval between two states that counts as a tick [s]. After a longer one, gravity takes
@@ -68,14 +71,6 @@ def note_period(run, time):
         run.delay += far if np.abs(far) < NEAR else min(dt / DELAY_TIME, 1.0) * far
     run.noted_time = time
     return period_for_gains(run)
-
-
-@inlined
-def advance_gravity(run, dt):
-    """Move gravity towards its wanted value for dt [s]."""
-    away = sub(vector_at(run.wanted_gravity, 0), vector_at(run.gravity, 0))
-    far, step = np.sqrt(dot(away, away)), GRAVITY_RATE * max(dt, 0.0)
-    move_towards(run.gravity, run.wanted_gravity, 1.0 if far <= step else step / far)
 
 
 @inlined
@@ -119,7 +114,10 @@ def evaluate(law):
     put_axes(m, d)
     dt = time - run.tick_time
     advance_posture(law.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
-    advance_gravity(run, dt if dt <= PAUSE else np.inf)
+    away = sub(vector_at(run.wanted_gravity, 0), vector_at(run.gravity, 0))
+    far, step = np.sqrt(dot(away, away)), GRAVITY_RATE * max(dt, 0.0)
+    is_there = far <= step or dt > PAUSE
+    move_towards(run.gravity, run.wanted_gravity, 1.0 if is_there else step / far)
     put_gravity(law, run.gravity)
     if law.replaces:
         old = law.other

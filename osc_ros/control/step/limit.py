@@ -218,11 +218,6 @@ class Limiter:
         """Pairs whose distance bounds the accelerations at the last tick, nearest first."""
         return self.clearance.near(self.d.near_numbers[self.d.near_sides != 0])
 
-    @property
-    def saturated(self) -> NDArray[np.bool_]:
-        """Whether each joint's torque (n,) is at its limit, in free drive also of its rate."""
-        return np.asarray(self.d.torque_sides != 0)
-
     def go_on_from(self, before: Limiter) -> None:
         """Copy the state of `before`; its limits change to the new ones within `blend_time`."""
         m, d, old = self.m, self.d, before.d

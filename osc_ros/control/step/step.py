@@ -7,15 +7,15 @@ The way of a torque, a stage a line: from a joint state to the torques that are 
 `step` has the supervision, and `watch` that without a state. `law_torque` is what a law does
 whatever its settings, `setup_torque` what it does for one choice of settings; during a change of
 settings both choices compute, and `law_torque` blends. The stages are in `check`, `evaluate` (and
-`approach`), `stages` (the sweeps of the dynamics: outward, inward), `forces`, `limit`, `blend`,
-`compensate` (with `reference`), `react`.
+`approach`), `stages` (the sweeps of the dynamics: outward, inward), `tasks.feedback` (forces),
+`limit`, `blend`, `compensate` (with `reference`), `react`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.compile.compiled import inlined, kernel, view
+from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.data import WAITS
 from osc_ros.control.model_error.contact import NOT_TOUCHED
 from osc_ros.control.safety.causes import replaces_law
@@ -25,11 +25,12 @@ from osc_ros.control.step.blend import blend, own_torque, take_state
 from osc_ros.control.step.check import check, estimate, is_repeated, observes_first
 from osc_ros.control.step.compensate import compensate_errors, compensate_friction, follow
 from osc_ros.control.step.evaluate import approach, evaluate
-from osc_ros.control.step.forces import put_forces_of_tasks
 from osc_ros.control.step.law_record import INFINITE, REFUSED, stage_at, torque_at
 from osc_ros.control.step.limit import limit_rates, limit_torque
 from osc_ros.control.step.react import note_result, react, report, use_model
 from osc_ros.control.step.stages import INWARD, JACOBIAN, OUTWARD
+from osc_ros.control.tasks.feedback import poses_of, put_task_forces, put_wrenches
+from osc_ros.control.tasks.free import guide
 from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.dynamics.contract.method import DONE
 
@@ -80,6 +81,16 @@ def law_torque(law):
         compensate_errors(law)
     add_up(d)
     return COMPUTED if limit_rates(law) else INFINITE
+
+
+@stage
+def put_forces_of_tasks(law):
+    """Write the forces of the tasks on the links: u from the errors, F = Λ(u − a⁰) by priority."""
+    if law.m.has_force:
+        put_wrenches(law.m, law.d, poses_of(law))
+    put_task_forces(law)
+    if law.m.is_guided:
+        guide(law)
 
 
 @kernel

@@ -234,6 +234,8 @@ class VariableImpedance:
 
     def __init__(self, d: Any, i: int) -> None:
         self._d, self._i = d, i
+        # stiffness, damping ratio and wrench (3, 6): commanded, and in force
+        self.wanted, self.now = d.wanted_impedance[i], d.impedance[i]
 
     def begin(self, stiffness: Array, damping_ratio: Array, change_time: float, capacity: float
               ) -> None:
@@ -257,20 +259,6 @@ class VariableImpedance:
             was_full = d.tank_energy[i] == d.tank_capacity[i]
             d.tank_energy[i] = capacity if was_full else min(d.tank_energy[i], capacity)
         d.impedance_ramp[i], d.tank_capacity[i] = change_time, capacity
-
-    def end(self) -> None:
-        """Return to the gains of the settings."""
-        self._d.is_commanded[self._i] = False
-
-    @property
-    def wanted(self) -> Array:
-        """Commanded stiffness, damping ratio and wrench (3, 6)."""
-        return np.asarray(self._d.wanted_impedance[self._i])
-
-    @property
-    def now(self) -> Array:
-        """Stiffness, damping ratio and wrench in force (3, 6)."""
-        return np.asarray(self._d.impedance[self._i])
 
     @property
     def tank(self) -> float:

@@ -42,8 +42,7 @@ from osc_ros.control.accepted import (
 from osc_ros.control.law import checked_wrench, Law
 from osc_ros.control.setpoint.set_point_generator import Motion
 from osc_ros.control.setpoint.stamps import begin_text, require_timely, SOON, start_of
-from osc_ros.control.setpoint.trajectory import Path, PoseGoal
-from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.setpoint.trajectory import Path, path_through, path_within, PoseGoal
 from osc_ros.control.settings import Settings, TASKS
 from osc_ros.control.tasks.free import REFUSAL
 from osc_ros.control.tasks.impedance import SOFTEST

@@ -9,8 +9,7 @@ import pytest
 from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, LEAD, Trail
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.setpoint.streams import Following, MISSING, Stream
-from osc_ros.control.setpoint.trajectory import Path, PoseGoal
-from osc_ros.control.setpoint.waypoints import slowed_to_rest
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal, slowed_to_rest
 from osc_ros.control.tasks.task import SLOWEST, Target, TargetLimits
 from osc_ros.errors import InputError
 

@@ -17,8 +17,13 @@ from osc_ros.control.setpoint.set_point_generator import (
     STOP,
     TwistGoal,
 )
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal
-from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.setpoint.trajectory import (
+    figure_of_eight,
+    Path,
+    path_through,
+    path_within,
+    PoseGoal,
+)
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.errors import InputError

@@ -139,7 +139,7 @@ from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.tasks.task import TargetLimits
-from osc_ros.control.setpoint.waypoints import path_through
+from osc_ros.control.setpoint.trajectory import path_through
 from osc_ros.compile.compiled import KERNELS, on_demand
 from osc_ros.ros.parameters import robot_parameters as description
 from osc_ros.ros.parameters.node_settings import law_of, law_settings, supervision
