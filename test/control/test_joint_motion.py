@@ -290,6 +290,13 @@ def test_two_pi_too_much_and_degrees_are_asked_for():
         law.follow_joints([1e9, 1e9 + 1.0], [READY, READY])
 
 
+def test_goal_with_a_duration_leaves_the_bounds_of_other_motions_as_they_are():
+    arm, run = with_drive()
+    bounds = arm.law.setup.joint_bounds.copy()
+    arm.law.follow_joints([3.0], [GOAL])
+    np.testing.assert_array_equal(arm.law.setup.joint_bounds, bounds)
+
+
 def test_path_that_was_planned_before_begins_from_the_state_that_it_finds():
     arm, run = with_drive()
     law, times = arm.law, np.linspace(0.6, 2.0, 1200)
