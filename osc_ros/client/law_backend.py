@@ -187,8 +187,7 @@ class LawBackend(ABC):
         self._plan(settings, robot)
 
     def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
-        with on_demand():
-            setup = self._law.new_setup(settings, robot, self._loop.q)
+        setup = self._law.new_setup(settings, robot, self._loop.q)
         self._is_in_doubt = True
         self._take_setup(setup)
         self._is_in_doubt = False

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from osc_ros.client.backend import ArmState
 from osc_ros.client.law_backend import LawBackend, LOGGER, REPORTS
-from osc_ros.client.robots import clearance_of, model_of, SHIPPED
+from osc_ros.client.robots import clearance_of, law_in_a_loop, model_of, SHIPPED
 from osc_ros.collision.obstacles import Obstacle
-from osc_ros.compile.compiled import on_demand
 from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
 from osc_ros.control.limits.clearance import Clearance
@@ -68,15 +67,13 @@ class RealTimeBackend(LawBackend):
                              + ', '.join(CHECKS))
         clear = clearance_of(robot, clearance)
         urdf, found = model_of(robot, *links)
-        with on_demand():
-            law = Law(found, settings)  # compiles now, because the process has a time limit
+        law = law_in_a_loop(found, settings)  # now, because the process has a time limit
         start = Start(hardware, _checked(hardware, robot, law, values), urdf_text(urdf),
                       found, settings, 'sweep', None, system)
         self._loop = LoopProcess(start)
         try:
             settings, guard = start.settings_for(self.description)
-            with on_demand():
-                super().__init__(Law(found, settings), self._loop, guard)
+            super().__init__(Law(found, settings), self._loop, guard)
             self._session = Session(
                 self._law, self._loop, self._use_load, lambda level, text: LOGGER.log(
                     logging.INFO if level == NOTE else logging.WARNING, text), 'startup_check={}')

@@ -5,13 +5,19 @@
 
 from __future__ import annotations
 
+from math import isnan
 import os
 from typing import NamedTuple
 
 from osc_ros.collision.link_shapes import shape_model
+from osc_ros.commandline import ProgressBar
+from osc_ros.compile.compilation import compile_in_parallel
+from osc_ros.control.law import Law
 from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.setpoint.arrival import Tolerance
+from osc_ros.control.settings import Settings
 from osc_ros.errors import InputError, require_type
+from osc_ros.loop.cycle import Answering
 from osc_ros.model.files import ROBOTS, shipped_urdf, urdf_path
 from osc_ros.model.robot import Robot
 
@@ -54,6 +60,20 @@ def model_of(robot: str | os.PathLike[str], base: str, tip: str
                          "Arm.simulated(urdf, base='base_link', tip='tool0'); osc_ros brings "
                          + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
     return urdf, Robot.from_urdf(urdf, base, tip)
+
+
+def law_in_a_loop(robot: Robot, settings: Settings | None) -> Law:
+    """Return a law; if it or its loop has to be compiled, several processes do, with progress."""
+    with ProgressBar('compiling kernels (first start only)') as bar, compile_in_parallel(
+            _law, robot, settings, tell=lambda now: bar.show(
+                0.0 if isnan(now.share) else now.share, now.left)):
+        return _law(robot, settings)
+
+
+def _law(robot: Robot, settings: Settings | None) -> Law:
+    law = Law(robot, settings)
+    Answering(robot.n)
+    return law
 
 
 def clearance_of(robot: str | os.PathLike[str], given: Clearance | float | bool

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.client.backend import ArmState
 from osc_ros.client.law_backend import LawBackend, REPORTS
-from osc_ros.client.robots import clearance_of, model_of, SHIPPED
-from osc_ros.control.law import Law
+from osc_ros.client.robots import clearance_of, law_in_a_loop, model_of, SHIPPED
 from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.safety.supervision import DEFAULT_WATCHDOGS, Supervision, Watchdog
 from osc_ros.control.settings import Settings
@@ -69,7 +68,7 @@ class SimulatedBackend(LawBackend):
             hand = FINGERS.get(robot, ()) if hand is None else hand
         if clear is not None:
             settings = replace(settings or Settings.of(found), clearance=clear)
-        law = Law(found, settings)
+        law = law_in_a_loop(found, settings)
         fingers = hand_of(urdf_text(urdf), hand or ())
         if fingers is not None:
             options['furnish'] = _both(fingers.add, options.get('furnish'))

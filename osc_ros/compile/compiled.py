@@ -177,11 +177,11 @@ def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
 
 
 @contextmanager
-def on_demand() -> Iterator[None]:
+def on_demand(locks: bool = True) -> Iterator[None]:
     """Within this context, compile each kernel at its first call, not all of them in advance."""
-    # The kernels that have been used are locked when the last such context of all threads ends:
-    # other types of arguments raise TypeError, as after a compilation `ahead`. So call every
-    # kernel that a control loop needs once within the context.
+    # With `locks`, the kernels that have been used are locked when the last such context of all
+    # threads ends: other types of arguments raise TypeError, as after a compilation `ahead`. So
+    # call every kernel that a control loop needs once within the context.
     _ON_DEMAND.append(True)
     with unlocked():
         try:
@@ -189,7 +189,8 @@ def on_demand() -> Iterator[None]:
         finally:
             with _GATE:
                 _ON_DEMAND.pop()
-                _LOCKED.update(compiled for compiled in KERNELS if compiled.overloads)
+                if locks:
+                    _LOCKED.update(compiled for compiled in KERNELS if compiled.overloads)
 
 
 @contextmanager
@@ -311,7 +312,7 @@ def _observe(compiled: Any, is_new: bool, begins: bool = True) -> None:
     if not (OBSERVERS or _ANNOUNCED):  # no observer reports why the call takes so long
         _ANNOUNCED.append(True)
         _log().warning(
-            'osc_ros compiles its kernels: some minutes, once; then they are in %s', _CACHE)
+            'osc_ros compiles its kernels: a minute, once; then they are in %s', _CACHE)
 
 
 def is_cached(compiled: Any, signature: Any) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.collision.obstacles import Obstacles
-from osc_ros.compile.compiled import plain
+from osc_ros.compile.compiled import on_demand, plain
 from osc_ros.control.data import LAW_D, LAW_M, RUN
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
 from osc_ros.control.limits.clearance import KeepingClear
@@ -67,6 +67,7 @@ NO_DRIVE = JointDrive()  # whose numbers bound motions of the joints without a j
 class CompiledLaw:
     """All objects and memory of a law for one robot and one choice of settings: a setup."""
 
+    @on_demand(locks=False)  # compile what a law calls, and no more
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
                  before: CompiledLaw | None = None, precomputed: Precomputed = NOTHING_KNOWN
                  ) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.collision.obstacles import Obstacles
-from osc_ros.compile.compiled import plain
+from osc_ros.compile.compiled import on_demand, plain
 from osc_ros.control import joint_drive
 from osc_ros.control.accepted import bounded_twist, checked_override, require_seconds, require_unit
 from osc_ros.control.checkpoint import LawRecipe
@@ -161,6 +161,7 @@ class Law:
 
     """
 
+    @on_demand(locks=False)  # compile what a law calls, and no more
     def __init__(self, robot: Robot, settings: Settings | None = None, method: str = 'sweep',
                  workers: int | str = 1) -> None:
         require_type('robot', robot, Robot, 'a Robot, as of Robot.from_urdf, and then Settings: '

@@ -33,19 +33,17 @@ from osc_ros.dynamics.trees.tree_layout import pendulum
 
 def entries() -> tuple[int, int]:
     """Addresses of `setup_torque` and `law_torque`; the first call compiles or loads kernels."""
-    law = example().law
+    law = _law_example()
     return law.setup_torque, law.law_torque
 
 
 @cache
-def example() -> Any:
-    """Return a record CONTROLLER of a pendulum at rest; running its kernels compiles them."""
+def _law_example() -> Any:
+    """Return a record LAW of a pendulum at rest; running its kernels compiles them."""
     x = np.ones(1)
-    at_rest = SetPointGenerator(np.eye(4))
-    law, controller = LAW.new(), CONTROLLER.new()
+    law, at_rest = LAW.new(), SetPointGenerator(np.eye(4))
     use_method(law, Sweep(pendulum()))
-    law.m, law.d, law.run, controller.m, controller.d = (
-        one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN, M, D))
+    law.m, law.d, law.run = (one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN))
     law.m.target_records[:], law.m.turns_with[:] = [one.address for one in at_rest.records], -1
     law.d.level_frame[:] = 1.0
     law.model, law.clearance, law.posture = (
@@ -56,9 +54,18 @@ def example() -> Any:
     law.setup_torque = entry_of(setup_torque)
     law_torque(law)
     law.law_torque = entry_of(law_torque)
-    controller.law, controller.contact = law, CONTACT.new(n=1)
     torque_for(law, 0.0, x, x, x.copy())
     law.kept['targets'] = at_rest  # its records must exist as long as the record
+    return law
+
+
+@cache
+def example() -> Any:
+    """Return a record CONTROLLER of a pendulum at rest; running its kernels compiles them."""
+    x = np.ones(1)
+    controller = CONTROLLER.new()
+    controller.law, controller.contact = _law_example(), CONTACT.new(n=1)
+    controller.m, controller.d = M.new(n=1), D.new(n=1)
     step(controller)
     watch(controller, 0.0, np.inf, x[:0])
     sense(controller)

@@ -89,8 +89,7 @@ class ArmEngine(HardwareEngine):
         self._prepared = self._builder.submit(self._built, settings, self._robot, precomputed)
 
     def _built(self, settings: Settings, robot: Robot, precomputed: Precomputed) -> CompiledLaw:
-        with on_demand():  # without it, the first model would load all kernels of its method
-            return self.law.same_setup(settings, robot, precomputed)
+        return self.law.same_setup(settings, robot, precomputed)
 
     def is_prepared(self) -> bool:
         """Whether `prepare` has ended."""
