@@ -105,7 +105,6 @@ setup(
             f'osc_simulator = {PACKAGE}.start:simulator',
             f'osc_demo = {PACKAGE}.start:demo',
             f'osc_viewer = {PACKAGE}.start:viewer',
-            f'osc_info = {PACKAGE}.start:info',
             f'osc_shapes = {PACKAGE}.start:shapes',
             f'osc_check = {PACKAGE}.start:check',
             f'osc_identify = {PACKAGE}.start:identify',

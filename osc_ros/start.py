@@ -26,14 +26,14 @@ STATUS = """Exit status: 0 after Ctrl-C or SIGTERM, also while it starts; 1 if i
 example for a wrong parameter, which it names; 2 for wrong arguments."""
 # Modules of the commands; the modules after 'replay' need ROS.
 MODULES = {
-    'info': 'tools.info.info_command', 'shapes': 'tools.shapes.shapes_command',
+    'check': 'tools.check.check_command', 'shapes': 'tools.shapes.shapes_command',
     'replay': 'tools.record.replay_command', 'controller': 'ros.controller.controller',
     'arm': 'ros.arm_node', 'crisp': 'ros.crisp.crisp_node', 'relay': 'ros.relay',
     'simulator': 'ros.simulator.simulator',
-    'check': 'tools.check.check_command', 'demo': 'tools.demo.demo',
-    'viewer': 'ros.viewer.viewer_node', 'identify': 'tools.identify.identify',
-    'record': 'tools.record.record_node', 'tune': 'tools.tune.tune'}
-PRINTING = 'info', 'replay', 'shapes'  # these only print and write files
+    'demo': 'tools.demo.demo', 'viewer': 'ros.viewer.viewer_node',
+    'identify': 'tools.identify.identify', 'record': 'tools.record.record_node',
+    'tune': 'tools.tune.tune'}
+PRINTING = 'check', 'replay', 'shapes'  # these only print and write files
 # Nodes whose only arguments are those of ROS: what they do, and examples.
 NODES = {
     'controller': ('Controls an arm: joint states in, joint torques out, over ROS.', """examples:

@@ -27,7 +27,7 @@ ORDER = (
     'loop/process', 'viewer/scene', 'viewer', 'ros/messages', 'ros/parameters', 'ros/dds',
     'ros/process', 'ros/controller', 'ros', 'ros/crisp',
     'ros/simulator', 'ros/viewer', 'client', 'gym',
-    'tools/info', 'tools/shapes', 'tools/check', 'tools/demo', 'tools/identify', 'tools/tune',
+    'tools/shapes', 'tools/check', 'tools/demo', 'tools/identify', 'tools/tune',
     'tools/record')
 # What a folder does not import although it stands before it.
 APART = {
@@ -36,8 +36,7 @@ APART = {
     'sim': ('loop', 'recording', 'identification'), 'hardware': ('control', 'loop', 'dynamics'),
     'viewer': ('control', 'loop', 'sim', 'hardware'), 'identification': ('loop',),
     'ros': ('identification', 'client'), 'client': ('viewer', 'identification', 'ros/controller'),
-    'gym': ('ros', 'loop'), 'tools/info': ('ros', 'loop', 'sim', 'client'),
-    'tools/shapes': ('ros', 'loop', 'sim', 'client', 'control')}
+    'gym': ('ros', 'loop'), 'tools/shapes': ('ros', 'loop', 'sim', 'client', 'control')}
 TESTS = CHECKOUT / 'test'
 # Folders of tests that are no folders of the package.
 OTHER_TESTS = ('whole', 'benchmark', 'repository')

@@ -21,7 +21,7 @@ import osc_ros
 SOURCE = CHECKOUT.resolve()
 SHARE = Path(sys.prefix, 'share', 'osc_ros')
 EXECUTABLES = {'osc_arm', 'osc_controller', 'osc_crisp', 'osc_relay', 'osc_simulator',
-               'osc_demo', 'osc_identify', 'osc_viewer', 'osc_info', 'osc_check',
+               'osc_demo', 'osc_identify', 'osc_viewer', 'osc_check',
                'osc_tune', 'osc_record', 'osc_replay', 'osc_shapes'}
 
 

@@ -15,7 +15,7 @@ PAGES = ['README.md', 'CONTRIBUTING.md',
          *sorted(str(path.relative_to(CHECKOUT)) for path in CHECKOUT.glob('doc/**/*.md'))]
 PROGRAMS = ('make', 'ros2', 'pip', 'colcon', 'rosdep', 'mpiexec', 'python', 'python3', 'git',
             'osc_controller', 'osc_crisp', 'osc_relay', 'osc_simulator', 'osc_demo',
-            'osc_identify', 'osc_viewer', 'osc_info', 'osc_shapes', 'osc_check',
+            'osc_identify', 'osc_viewer', 'osc_shapes', 'osc_check',
             'osc_tune', 'osc_record', 'osc_replay')
 # ROS nodes and commands of drivers that are not ours; taken from their documentation.
 FOREIGN = {

@@ -32,8 +32,8 @@ from osc_ros.ros.process.profile import profile_environment, profile_variable
 from osc_ros.ros.process.share import share_directory
 from osc_ros.tools.check import scenario
 from osc_ros.tools.check.cause_search import Cause, follow_check
-from osc_ros.tools.check.check_command import tell_cause
 from osc_ros.tools.check.demonstration import Demonstration, demonstration
+from osc_ros.tools.check.following import tell_cause
 from osc_ros.tools.check.judgement import lacks_poses, Recording, Result, result
 from osc_ros.tools.check.parameter_files import NODES, text_of
 from osc_ros.tools.check.robot_options import (

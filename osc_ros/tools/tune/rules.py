@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from osc_ros.control.tasks.bandwidth import DELAY, largest_natural_frequency
-from osc_ros.tools.info.findings import AXES
+from osc_ros.tools.check.findings import AXES
 from osc_ros.tools.tune.measurement import Laboratory, Measurement, NOISE, TORQUE
 from osc_ros.tools.tune.subject import Subject, Values, Variant
 

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterable
 from html import escape
 
-from osc_ros.tools.info.findings import AXES
+from osc_ros.tools.check.findings import AXES
 from osc_ros.tools.tune import tuning_plots
 from osc_ros.tools.tune.advice import Recommendation
 from osc_ros.tools.tune.measurement import Measurement, SCORES

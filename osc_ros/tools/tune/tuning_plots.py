@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from osc_ros.tools.info.findings import AXES
+from osc_ros.tools.check.findings import AXES
 from osc_ros.tools.tune.measurement import Measurement, NOISE, TORQUE
 from osc_ros.tools.tune.robustness import Robustness
 

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from osc_ros.commandline import colored_text, json_values
-from osc_ros.tools.info.findings import AXES
+from osc_ros.tools.check.findings import AXES
 from osc_ros.tools.tune.advice import Advice, Recommendation
 from osc_ros.tools.tune.experiments import AxisResponse
 from osc_ros.tools.tune.measurement import Measurement, Row, SCORES

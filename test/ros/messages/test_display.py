@@ -31,7 +31,7 @@ from osc_ros.ros.messages import markers, messages, transforms
 from osc_ros.ros.parameters.display_parameters import DISPLAY
 from osc_ros.ros.parameters.parameters import declare
 from osc_ros.sim.objects import NAMES
-from osc_ros.tools.info.arm_dynamics import mass_matrix
+from osc_ros.tools.check.arm_dynamics import mass_matrix
 from tolerances import AGREEMENT
 
 RVIZ_TYPES = {'MarkerArray': 'MarkerArray', 'Pose': 'PoseStamped', 'Wrench': 'WrenchStamped'}

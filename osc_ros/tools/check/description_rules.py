@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from osc_ros.control.tasks.freedoms import require_single_freedoms
 from osc_ros.errors import InputError, ModelWarning, UnitWarning
 from osc_ros.model.robot import Robot
-from osc_ros.tools.info.arm_dynamics import weight
+from osc_ros.tools.check.arm_dynamics import weight
 
 Array = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from osc_ros.dynamics.algebra.kinematics import placement, tip_jacobian
 from osc_ros.errors import InputError, ModelError
 from osc_ros.model import urdf
 from osc_ros.model.robot import Robot
-from osc_ros.tools.info import description_rules
-from osc_ros.tools.info.arm_dynamics import mass_matrix
-from osc_ros.tools.info.description_rules import Description, links_by_joint, loaded
+from osc_ros.tools.check import description_rules
+from osc_ros.tools.check.arm_dynamics import mass_matrix
+from osc_ros.tools.check.description_rules import Description, links_by_joint
 
 Array = NDArray[np.float64]
 
@@ -64,13 +64,12 @@ class Findings:
     problems: list[str]  # reasons why the arm cannot be controlled, with the remedy
 
 
-def findings(text: str, base: str, tip: str, home: Array | None = None,
-             locked: dict[str, float] | None = None) -> Findings:
-    """Return the findings about the arm from link `base` to link `tip` of a URDF (`text`)."""
-    # `home` (n,) [rad, m] is by default the best conditioned of random postures within the limits;
-    # `locked`: positions [rad, m] of joints that do not move. ModelError or InputError if the URDF
-    # or `home` cannot be used.
-    robot, warned = loaded(lambda: Robot.from_urdf(text, base, tip, locked=locked))
+def findings(robot: Robot, text: str, warned: tuple[Warning, ...] = (),
+             home: Array | None = None, locked: dict[str, float] | None = None) -> Findings:
+    """Return the findings about an arm of a URDF (`text`)."""
+    # `warned`: the warnings of its description; `home` (n,) [rad, m] is by default the best
+    # conditioned of random postures within the limits; `locked`: positions [rad, m] of joints that
+    # do not move. ModelError or InputError if the robot or `home` cannot be used.
     _require_usable(robot, home)
     postures = _postures(robot)
     scaled = [_scaled(robot, q) for q in postures]

@@ -1,27 +1,32 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""osc_info: its dynamics against Pinocchio, its findings, and what it says of bad models."""
+"""osc_check --static: dynamics against Pinocchio, findings, and what it says of bad models."""
 
 from contextlib import suppress
 import json
 from pathlib import Path
 import re
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pinocchio
 import pytest
+import yaml
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from osc_ros import Robot, shipped_urdf
 from osc_ros.client.robots import SHIPPED
 from osc_ros.dynamics.algebra.kinematics import tip_jacobian
 from osc_ros.errors import ModelError, ModelWarning, UnitWarning
-from osc_ros.tools.info import description_rules
-from osc_ros.tools.info.arm_dynamics import mass_matrix, weight
-from osc_ros.tools.info.description_rules import Description
-from osc_ros.tools.info.findings import findings
-from osc_ros.tools.info.info_command import main
+from osc_ros.tools.check import description_rules
+from osc_ros.tools.check.arm_dynamics import mass_matrix, weight
+from osc_ros.tools.check.check_command import main
+from osc_ros.tools.check.description_rules import Description
+from osc_ros.tools.check.findings import findings
 from survey import chains, urdf_texts
 
 TOLERANCE = 1e-9  # of quantities of the order of 1 to 100, by two sets of formulas
@@ -60,17 +65,25 @@ def shipped_robot(name):
 
 
 def unit_problems(load):
-    """Return the problems of a description with its units, as osc_info and osc_check say them."""
+    """Return the problems of a description with its units."""
     robot, warned = description_rules.loaded(load)
     return [one for one in description_rules.problems(
         Description(robot, robot.neutral, warned=warned)) if 'moment of inertia' in one]
 
 
-def output(capsys, *arguments):
-    """Run osc_info; return its exit status and output."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(one) for one in arguments])
-    return ended.value.code, ''.join(capsys.readouterr())
+@pytest.fixture
+def output(capsys, tmp_path):
+    """Return a function that runs osc_check --static; it returns the exit status and output."""
+    def run(*arguments, **parameters):  # parameters: by node
+        if parameters:
+            config = tmp_path / 'my.yaml'
+            config.write_text(yaml.safe_dump({
+                f'/**/{node}': {'ros__parameters': given} for node, given in parameters.items()}))
+            arguments += '--config', config
+        with pytest.raises(SystemExit) as ended:
+            main(['--static', *map(str, arguments)])
+        return ended.value.code, ''.join(capsys.readouterr())
+    return run
 
 
 def test_dynamics_are_those_of_pinocchio():
@@ -89,7 +102,8 @@ def test_dynamics_are_those_of_pinocchio():
 
 
 def test_findings_of_a_planar_arm_are_those_of_paper_and_pencil(arm):
-    found = findings(open(arm()).read(), 'base', 'tip', np.array([0.0, np.pi / 2]))
+    text = open(arm()).read()
+    found = findings(Robot.from_urdf(text, 'base', 'tip'), text, home=np.array([0.0, np.pi / 2]))
     assert found.freedoms == 2
     # at rest the shoulder carries 2 kg at 0.25 m and 1 kg at 0.5 m, both horizontally
     assert abs(found.weight[0]) == pytest.approx(9.81 * (2 * 0.25 + 1 * 0.5))
@@ -102,24 +116,26 @@ def test_findings_of_a_planar_arm_are_those_of_paper_and_pencil(arm):
 
 def test_singular_postures_of_an_arm_with_a_wrist_are_elbow_and_wrist_stretched():
     text = shipped_urdf('ur5e').read_text()
-    found = findings(text, 'base_link', 'tool0', np.array([0.0, -1.2, 1.5, -1.9, -1.57, 0.0]))
+    found = findings(Robot.from_urdf(text, 'base_link', 'tool0'), text,
+                     home=np.array([0.0, -1.2, 1.5, -1.9, -1.57, 0.0]))
     singular = {one.joint: one.position for one in found.singularities}
     assert singular['elbow_joint'] == pytest.approx(0.0, abs=0.04)
     assert singular['wrist_2_joint'] == pytest.approx(0.0, abs=0.04)
     assert 'shoulder_pan_joint' not in singular  # the whole arm turns
 
 
-def test_report_of_a_shipped_robot(capsys):
-    code, text = output(capsys, '--robot', 'panda', '--no-timing')
+def test_report_of_a_shipped_robot(output):
+    code, text = output('--robot', 'panda')
     assert code == 0
     for part in ('panda_joint4', 'moving mass', "joint 'panda_finger_joint2': mimics",
                  'kg m²', 'singular postures', 'rad/s at 500 Hz', 'can be controlled'):
         assert part in text
 
 
-def test_json_has_everything_and_no_infinite_numbers(capsys, arm):
-    code, text = output(capsys, '--urdf', arm(), '--json', '--no-timing')
-    found = json.loads(text, parse_constant=lambda name: pytest.fail(name))
+def test_json_has_everything_and_no_infinite_numbers(output, arm, tmp_path):
+    code, _ = output(arm(), '--json', tmp_path / 'found.json')
+    found = json.loads((tmp_path / 'found.json').read_text(),
+                       parse_constant=lambda name: pytest.fail(name))
     assert code == 0
     assert [joint['name'] for joint in found['joints']] == ['shoulder', 'elbow']
     assert found['effective inertia']['y'] is None
@@ -132,25 +148,34 @@ def test_json_has_everything_and_no_infinite_numbers(capsys, arm):
     ({'kind': 'hinge'}, "joint 'elbow': type 'hinge' is unknown"),
     ({'kind': 'floating'}, 'of one freedom'),
 ])
-def test_command_ends_with_1_and_says_what_to_mend(capsys, arm, changes, said):
-    code, text = output(capsys, '--urdf', arm(**changes), '--no-timing', '--home', '0,1'
-                        if changes.get('kind') in (None, 'hinge') else '0')
+def test_command_ends_with_1_and_says_what_to_mend(output, arm, changes, said):
+    code, text = output(arm(**changes))
     assert code == 1, text
     assert said in text
     assert 'CANNOT BE CONTROLLED' in text
 
 
-def test_command_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(capsys, arm):
-    code, text = output(capsys, '--urdf', arm(effort=0), '--no-timing')
+def test_command_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(output, arm):
+    code, text = output('--urdf', arm(effort=0))
     assert code == 0
     assert "no effort limit for 'shoulder': 0 or missing" in text
     assert 'can be controlled' in text
 
 
-def test_arm_without_any_mass_cannot_be_controlled(capsys, arm):
+def test_description_alone_is_enough_without_ros(arm, tmp_path):
+    done = subprocess.run([sys.executable, '-c', """
+import sys
+sys.modules['rclpy'] = None
+from osc_ros.tools.check.check_command import main
+main(['--static', *sys.argv[1:]])
+""", arm(effort=5)], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1 and "joint 'shoulder': the weight takes" in done.stdout, done
+
+
+def test_arm_without_any_mass_cannot_be_controlled(output, arm):
     path = Path(arm())
     path.write_text(re.sub('<mass value="[^"]*"/>', '<mass value="0"/>', path.read_text()))
-    code, said = output(capsys, '--urdf', path, '--no-timing', '--home', '0,1')
+    code, said = output(path)
     assert code == 1 and 'no link that moves has a mass' in said
 
 
@@ -158,17 +183,17 @@ def test_arm_without_any_mass_cannot_be_controlled(capsys, arm):
     (('upper="2.5"', 'upper="143"'), '-2.5 to 143 rad, 2 rad/s: degrees?'),
     (('effort="50" velocity="2"', 'effort="50" velocity="180"'),
      '-2.5 to 2.5 rad, 180 rad/s: degrees?')])
-def test_limits_in_degrees_are_noted(capsys, arm, change, said):
+def test_limits_in_degrees_are_noted(output, arm, change, said):
     path = Path(arm())
     path.write_text(path.read_text().replace(*change))
-    assert f"note: joint 'elbow': {said}" in output(capsys, '--urdf', path, '--home', '0,1')[1]
+    assert f"note: joint 'elbow': {said}" in output(path)[1]
 
 
-def test_link_without_a_mass_that_moves_is_noted(capsys, arm):
+def test_link_without_a_mass_that_moves_is_noted(output, arm):
     path = Path(arm())
     path.write_text(re.sub('(?s)<link name="upper">.*?</link>', '<link name="upper"/>',
                            path.read_text()))
-    code, said = output(capsys, '--urdf', path, '--no-timing', '--home', '0,1')
+    code, said = output(path)
     assert "note: 'upper', moved by 'shoulder', has no mass" in said
     assert "'lower'" not in said
 
@@ -207,29 +232,27 @@ def test_gravity_of_an_arm_that_does_not_stand_upright_is_noted(gravity, is_note
 @pytest.mark.parametrize('arguments, code, said', [
     (['--robot', 'pand'], 2, "did you mean 'panda'?"),
     (['--robot', 'panda', '--tip', 'panda_hand_tc'], 2, "did you mean 'panda_hand_tcp'"),
-    (['--urdf', str(Path(__file__))], 2, 'does not parse as XML'),
-    (['--robot', 'panda', '--home', '0,0,0,0.5,0,0,0'], 0,
-     "home: 'panda_joint4' at 0.5 is outside of"),
-    (['--robot', 'panda', '--home', '0,x'], 2, 'give numbers'),
-    (['--robot', 'panda', '--home', '0,1'], 2, 'must be a finite number for each of panda_joint1'),
-    (['--robot', 'panda', '--lock', 'panda_joint3=a'], 2, 'give JOINT=POSITION'),
-    (['--robot', 'panda', '--lock', 'panda_joint33=0'], 2, 'panda_joint33'),
+    ([str(Path(__file__))], 2, 'does not parse as XML'),
+    (['arm.urdf', '--robot', 'panda'], 2, 'give one of FILE'),
 ])
-def test_unknown_names_and_bad_numbers_are_refused(capsys, arguments, code, said):
-    found, text = output(capsys, *arguments, '--no-timing')
+def test_unknown_names_are_refused(output, arguments, code, said):
+    found, text = output(*arguments)
     assert found == code, text
     assert said in text
 
 
-def test_locked_joint_is_said(capsys):
-    code, text = output(capsys, '--robot', 'panda', '--lock', 'panda_joint3=0.5', '--no-timing')
-    assert code == 0
-    assert "joint 'panda_joint3': locked at 0.5" in text
-    assert '6 joints' in text
+HOME = 0.0, 0.0, 0.0, -1.5, 0.0, 1.5, 0.0
 
 
-@pytest.mark.slow
-def test_update_is_measured(capsys):
-    code, text = output(capsys, '--robot', 'panda')
-    assert code == 0
-    assert 'half of a period at' in text
+@pytest.mark.parametrize('locked, home, code, said', [
+    ([], (*HOME[:3], 0.5, *HOME[4:]), 0, "home: 'panda_joint4' at 0.5 is outside of"),
+    ([], HOME[:2], 2, 'must be a finite number for each of panda_joint1'),
+    (['panda_joint33'], HOME, 1, "did you mean 'panda_joint3'"),
+    (['panda_joint3'], HOME[1:], 0, "joint 'panda_joint3': locked at 0.5"),
+])
+def test_parameters_are_those_of_the_nodes(output, locked, home, code, said):
+    found, text = output('--robot', 'panda', osc_simulator={'initial_positions': list(home)},
+                         osc_controller={'locked_joints': locked,
+                                         'locked_positions': [0.5] * len(locked)})
+    assert found == code, text
+    assert said in text

@@ -1,4 +1,0 @@
-# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
-# SPDX-License-Identifier: Apache-2.0
-
-"""The command osc_info."""
