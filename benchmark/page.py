@@ -440,7 +440,7 @@ THREADS = {
             'lock for some µs',
     'control loop': 'joint states, law, supervisor, commands. Compiled code; Python where it must '
                     'decide',
-    'plans': "motions of the targets, between two states. Python; takes the loop's lock meanwhile",
+    'plans': "motions of the targets, beside the loop; Python, with the loop's lock for 0.2 ms",
     'python': "sleep until they are needed: a timer thread of the main thread's executor for each "
               "clock, rclpy's signals, the graph of ROS, the flush of the log; no Python, apart "
               'from a thread that waits for SIGINT and SIGTERM',

@@ -46,13 +46,23 @@ class Parked:
             self.time += PERIOD
             self.engine.respond(self.time, READY, np.zeros(7), (0, 0), perf_counter())
             if self.engine.asks:
-                self.timed('plan', self.engine.plan)
+                self.plan()
 
-    def timed(self, name: str, what: Callable[..., Any], *arguments: Any) -> None:
+    def plan(self) -> None:
+        """Plan as the node does: while states are answered, except for beginning and end."""
+        while (drafts := self.timed('begin plans', self.engine.begin_plans, PERIOD)) is None:
+            pass
+        for one in drafts:
+            one.make()
+        if drafts:
+            self.timed('use plans', self.engine.put_plans)
+
+    def timed(self, name: str, what: Callable[..., Any], *arguments: Any) -> Any:
         """Call `what` with the arguments, and record the CPU time of this thread."""
         began = thread_time_ns()
-        what(*arguments)
+        found = what(*arguments)
         self.times.setdefault(name, []).append(1e-6 * (thread_time_ns() - began))
+        return found
 
     def use(self, name: str, settings: Settings) -> None:
         """Change the settings by the call that the node makes; run until the blend has ended."""

@@ -24,7 +24,7 @@ from osc_ros.control.model_error.observer import MomentumObserver
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import CALM
-from osc_ros.control.setpoint.set_point_generator import STOP
+from osc_ros.control.setpoint.set_point_generator import Draft, STOP
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.step.entries import entries
 from osc_ros.control.step.evaluate import put_axes, put_gravity
@@ -340,8 +340,7 @@ class CompiledLaw:
     def plan(self, period: float) -> None:
         """Plan motions of the targets; reduce the gains if the states' period [s] is too long."""
         # InputError if a target has no motion within its limits; its previous motion continues.
-        if max(period, self.d.gain_period) > self.m.longest_period:
-            self.limit_gains(period)
+        self._count_period(period)
         errors = []
         for level in self.levels:
             try:
@@ -350,6 +349,15 @@ class CompiledLaw:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+    def drafts(self, period: float, margin: float) -> list[Draft]:
+        """Do the same, but return the plans of the targets for a time ahead [s]: to be made."""
+        self._count_period(period)
+        return [one for level in self.levels if (one := level.draft(margin)) is not None]
+
+    def _count_period(self, period: float) -> None:
+        if max(period, self.d.gain_period) > self.m.longest_period:
+            self.limit_gains(period)
 
     def _take_tool(self, before: CompiledLaw) -> None:
         """Move the targets of the tip if a new tool has moved the tip's frame on its body."""

@@ -61,6 +61,7 @@ from osc_ros.control.setpoint.posture import (
     stop_joints,
 )
 from osc_ros.control.setpoint.set_point_generator import (
+    Draft,
     Motion,
     rehearse,
     SetPointGenerator,
@@ -713,10 +714,12 @@ class Law:
             refer_to(setup.record.posture, motion)
             setup.set_gravity(self._run.gravity)
 
-    def end_blend(self) -> None:
-        """End a change of settings if the torques for the old ones have the weight 0."""
-        if self._replaced is not None and self._run.blend_weight == 0.0:
+    def end_blend(self) -> bool:
+        """End a change of settings if the old ones have the weight 0; return whether it is so."""
+        is_over = self._replaced is not None and bool(self._run.blend_weight == 0.0)
+        if is_over:
             self._drop_replaced()
+        return is_over
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """Return the state as contiguous float64 arrays; raise if a shape does not fit."""
@@ -904,9 +907,41 @@ class Law:
             has waited for its settings is impossible.
 
         """
-        if not self.is_blending:
-            self._use_waiting(True)
-        errors = []
+        while self.advance_change():
+            pass
+        errors = self._begin_deferred()
+        for setup in reversed(self._setups()):
+            setup.plan(self._period_for_gains)
+        if errors:
+            raise errors[0]
+
+    def drafts(self, margin: float) -> list[Draft]:
+        """Do the rest of `plan` after `advance_change`, but only return the plans of motions."""
+        # They are for a time `margin` [s] after the last tick, and have to be made.
+        errors = self._begin_deferred()
+        found = {one.of: one for setup in self._setups()
+                 for one in setup.drafts(self._period_for_gains, margin)}
+        if errors:
+            raise errors[0]
+        return list(found.values())
+
+    def advance_change(self) -> bool:
+        """End a blend that is over, or begin the change that waits; return whether one was due."""
+        if self.end_blend():
+            return True
+        if self._waiting is None or self.is_blending:
+            return False
+        self._use_waiting(True)
+        return True
+
+    @property
+    def defers(self) -> bool:
+        """Whether commands wait for a change of settings."""
+        return bool(self._deferred)
+
+    def _begin_deferred(self) -> list[InputError]:
+        """Make the commands that have waited for a change that has begun; return errors."""
+        errors: list[InputError] = []
         if not self.waits:
             commands, self._deferred = self._deferred, []
             for *_, name, arguments in commands:
@@ -914,10 +949,7 @@ class Law:
                     getattr(self, name)(*arguments)
                 except InputError as error:
                     errors.append(error)
-        for setup in reversed(self._setups()):
-            setup.plan(self._period_for_gains)
-        if errors:
-            raise errors[0]
+        return errors
 
     def level(self, task: str | None = None) -> Level:
         """

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from copy import copy
 from functools import partial
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ from osc_ros.control.safety.supervision import (
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.setpoint.motion import PLAN, STATE
 from osc_ros.control.setpoint.posture import SET_POINT
+from osc_ros.control.setpoint.set_point_generator import Draft
 from osc_ros.control.setpoint.stamps import OLDEST
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import TASKS
@@ -58,6 +59,7 @@ from osc_ros.loop.journal import Journal, journaled
 from osc_ros.loop.rest_check import STILL
 
 Array = NDArray[np.float64]
+R = TypeVar('R')
 # Cause: no update of the obstacles; the time-out starts at each `requests.set_obstacles`.
 STALE_OBSTACLES = 'stale_obstacles'
 # of a change of settings that came before the last one had ended
@@ -92,6 +94,7 @@ class Engine(Cycle):
         self._join()
         self._tables = np.array(TABLES)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
+        self.drafts: list[Draft] = []  # from `begin_plans` to `put_plans`
 
     @property
     def record(self) -> Any:
@@ -316,21 +319,52 @@ class Engine(Cycle):
     @journaled
     def plan(self) -> None:
         """Plan the targets, and finish a change of the settings whose blend time is over."""
-        # Compiled code must not be answering a state. No torque waits for this: see
-        # `osc_ros.control.setpoint.motion`.
+        self._go_on(self.law.plan)
+
+    @journaled
+    def begin_plans(self, margin: float) -> list[Draft] | None:
+        """Do a part of `plan`; return plans to make before `put_plans`, or None: call it again."""
+        # They are for a time `margin` [s] after the last state. Between the parts, and while the
+        # plans are made, states may be answered, and other calls made.
+        self.drafts = []
+        if self._go_on(self.law.advance_change):
+            return None
+        self._go_on(lambda: self.drafts.extend(self.law.drafts(margin)))
+        return self.drafts
+
+    @journaled
+    def put_plans(self) -> bool:
+        """Let the next states take over the plans; return whether none must be made again."""
+        found, self.drafts = self.drafts, []
+        return False not in [self._guarded(one.put) for one in found]
+
+    def drop_plans(self) -> None:
+        """Drop all plans that no state has taken over yet: they are made again."""
+        self.drafts = []
+        for generator in self.law.generators:
+            generator.drop_next()
+
+    def _go_on(self, what: Callable[[], R]) -> R | None:
+        """Call a function that may begin a change that waits, or commands that wait for it."""
         self.asks = False
+        before, waited, deferred = self.law.setup, self.law.waits, self.law.defers
+        found = self._guarded(what)
+        if waited and not self.law.waits:
+            self._report_tool(before)
+            self.guard.take_payload()
+        if (waited or deferred) and not self.law.waits:
+            self.renew_target_timeout()
+        return found
+
+    def _guarded(self, what: Callable[[], R]) -> R | None:
+        """Call `what`; post its InputError; send a safe torque after another error."""
         try:
-            self.law.end_blend()
-            waited, before = self.law.waits, self.law.setup
-            self.law.plan()
-            if waited and not self.law.waits:  # motions that have waited may have begun
-                self._report_tool(before)
-                self.renew_target_timeout()
-                self.guard.take_payload()
+            return what()
         except OscError as error:
             self._post('dropped', f'target dropped: {error}')
         except Exception as error:  # of any kind: the commands must not stop
             self.fail(f'{type(error).__name__}: {error}')
+        return None
 
     def renew_target_timeout(self) -> None:
         """Let the time-out of targets begin at the end of the motions in progress, if any."""

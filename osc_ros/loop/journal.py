@@ -329,6 +329,7 @@ class Journal:
     # segments
 
     def _begin_segment(self) -> None:
+        self._engine.drop_plans()  # which a replay from here lacks
         self._robot = self._engine.law.robot
         before = self._segments[-1].length if self._segments else 0
         self._segments.append(_Segment(

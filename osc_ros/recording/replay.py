@@ -30,11 +30,12 @@ Array = NDArray[np.float64]
 SETTING = 'use_setup'  # name of the call that changes the settings
 PARAMETERS = 'parameters'  # key of the values of all parameters in `Journal.facts`
 _ENGINE = {'activate', 'deactivate', 'leave', 'use_setup', 'refuse', 'fail', 'lose',
-           'learn_contact'}
+           'learn_contact', 'begin_plans', 'put_plans'}
 _REQUESTS = {'hold', 'release', 'set_present', 'follow', 'set_wrench', 'set_impedance',
              'set_measured_wrench', 'set_posture', 'move_joints', 'follow_joints', 'reach_joints',
              'set_gravity', 'set_obstacles', 'set_delay', 'set_speed_override'}
-SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are not reported as events
+# calls that are not reported as events
+SHOWN = {'set_present', 'set_delay', FACTS, 'refuse', 'begin_plans', 'put_plans'}
 
 
 class Alternative(Protocol):
@@ -143,6 +144,7 @@ class Replay:
             if self._alternative is not None:
                 self._use_alternative()
             for segment in self._segments:
+                self.engine.drop_plans()  # as the journal has
                 for count, call in enumerate(segment.calls()):
                     self._do(call)
                     if count % 200 == 0:

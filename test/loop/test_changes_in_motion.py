@@ -23,13 +23,14 @@ from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.safety.supervision import STALE_TARGET
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
-from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.look_at import LookAt
 from osc_ros.control.tasks.task import Gains, Stiffness, TargetLimits, Task
 from osc_ros.loop import requests
+from planner import Planner
 from variants import quick_if
 
 PERIOD = 0.002  # [s]
@@ -872,3 +873,55 @@ def test_payload_that_is_carried_is_not_taken_for_absent_though_velocities_are_n
         arm.run(1.0)
     assert max(arm.speeds) > 0.5
     assert not any(cause == 'payload' for cause, _, _ in arm.changes)
+
+
+# motions whose plans are made while states are answered, as by a node
+
+
+def random_command(arm, here, rng, modes):
+    """Command a random motion or speed, or change the mode; the pose `here` is in the middle."""
+    now, pose = arm.engine.time, here.copy()
+    pose[:3, 3] += rng.uniform(-0.12, 0.12, 3)
+    kind = rng.integers(5 if modes else 4)
+    if kind == 0:
+        requests.follow(arm.engine, PoseGoal(pose), 0.0, 'tip')
+    elif kind == 1:
+        twist = rng.normal(size=6) * np.repeat([0.4, 0.15], 3)
+        requests.follow(arm.engine, TwistGoal(twist, now + rng.uniform(0.05, 0.4)), 0.0, 'tip')
+    elif kind == 2:
+        poses = np.repeat(here[None], 3, axis=0)
+        poses[:, :3, 3] += rng.uniform(-0.05, 0.05, (3, 3))
+        times = now + rng.uniform(0.0, 0.1) + np.array([0.0, 0.6, 1.2])
+        requests.follow(arm.engine, Path(times, poses), 0.0, 'tip')
+    elif kind == 3:
+        requests.set_speed_override(arm.engine, float(rng.choice([10.0, 50.0, 100.0])))
+    else:
+        mode = modes[rng.integers(len(modes))]
+        arm.engine.use_setup(arm.law.new_setup(mode(arm.robot, None), arm.robot),
+                             arm.engine.guard.settings)
+
+
+def commanded(name, seed, modes, plans_ahead):
+    """Return the largest torque step and joint speed in random motions, and plans in time."""
+    rng, arm = np.random.default_rng(seed), Attacked(name)
+    planner, torques = Planner(arm.engine, PERIOD, seed), []
+    if plans_ahead:
+        arm.update = planner.update
+    arm.run(0.1)
+    here = arm.law.target.pose.copy()
+    for _ in range(20):
+        with suppress(InputError):  # of another mode, or too fast for this arm
+            random_command(arm, here, rng, modes)
+        for _ in range(rng.integers(10, 200)):
+            torques.append(arm.run(PERIOD).sent)
+    step = np.abs(np.diff(torques, axis=0) / arm.plant.effort).max()
+    return step, max(arm.speeds), planner.used
+
+
+@pytest.mark.parametrize('modes', [(), (usual, joints, hand, spring)], ids=['', 'modes'])
+@pytest.mark.parametrize('name', ['kinova', 'xarm7', 'panda'])
+def test_motions_planned_while_states_are_answered_do_not_kick_the_arm(name, modes):
+    step, speed, used = np.array([commanded(name, k, modes, True) for k in range(3)]).T
+    assert np.median(step) <= SMALL
+    assert speed.max() <= FASTEST
+    assert used.sum() > 30

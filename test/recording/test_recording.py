@@ -37,6 +37,7 @@ import zstandard
 
 from osc_ros.recording.bag import BagReader, BagWriter
 from osc_ros.recording.recorded_joints import joint_recording, loaded_bag
+from planner import Planner
 from recorded import Recorded
 
 EFFORT = 1e-12  # rounding of the sum of the terms of a torque [N m]
@@ -144,6 +145,28 @@ def test_motions_of_the_joints_are_computed_again_to_the_last_bit(begins_at):
         texts = [event.text for event in found.events]
         for name in 'follow_joints', 'set_speed_override':
             assert any(name in text for text in texts), texts
+
+
+def test_motions_planned_while_states_are_answered_are_computed_again_to_the_last_bit():
+    run = Recorded()
+    planner = Planner(run.engine, PERIOD, 1)
+    run.update = lambda: planner.update(run.plant.time, run.plant.q.copy(), run.plant.qd.copy(),
+                                        (0, 0), perf_counter())
+    rng = np.random.default_rng(2)
+    for k in range(40):
+        run.command(*rng.uniform(-0.05, 0.05, 3)).run(rng.uniform(0.0, 0.06))
+        if k % 8 == 4:
+            run.tune(rng.uniform(10.0, 30.0))
+        if k % 5 == 0:
+            requests.set_speed_override(run.engine, rng.uniform(30.0, 100.0))
+        if k % 7 == 0:  # another segment begins, also while plans are made, or wait for a state
+            requests.renew_journal(run.engine)
+    assert planner.used > 20
+    found = [Replay(one).compute() for one in runs_of(
+        segments_of([loaded_piece(one.dumped()) for one in run.pieces()]))]
+    assert found and all(one.is_identical for one in found)
+    for segment in segments_of(run.pieces()):
+        assert Replay([segment]).compute().is_identical
 
 
 def test_changes_that_wait_are_computed_again_to_the_last_bit():

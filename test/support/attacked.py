@@ -88,6 +88,7 @@ class Attacked:
             self.law, Supervision.of(self.robot, self.law.settings.limits, 1.0 / PERIOD), PERIOD,
             self._take, self._hear)
         self.engine.guard.clock = lambda: self.now
+        self.update = self.engine.update  # answers a state, and plans
         self.engine.update(self.now, *self.seen(self.plant.q, self.plant.qd), (1, 0), self.now)
         self.engine.activate()
 
@@ -112,8 +113,8 @@ class Attacked:
             before = self.sent
             if self.engine.acts:
                 time = self.stamp_of(self.now)
-                self.engine.update(time, *self.seen(plant.q.copy(), plant.qd.copy()),
-                                   (int(time), int(1e9 * (time % 1.0))), self.now)
+                self.update(time, *self.seen(plant.q.copy(), plant.qd.copy()),
+                            (int(time), int(1e9 * (time % 1.0))), self.now)
                 self.engine.watch(2.0 * PERIOD)
             if not self.engine.acts:
                 plant.friction = BRAKE * np.where(np.isfinite(plant.effort), plant.effort, 100.0)

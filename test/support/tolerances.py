@@ -49,6 +49,8 @@ NEAREST = 1e-9  # times the condition number: accelerations within bounds agains
 PRIORITIES = 1e-9  # relative: forces of prioritized tasks against projections by pseudo-inverses
 GRAVITY_HELD = 1e-8  # N·m: two computations of the gravity torques of an arm at rest
 GUIDE_RATE = 5e-5  # rad/s, m/s: difference quotients over 2 ms at a jerk of 125 rad/s³, m/s³
+# the same where a plan is taken over at another rate of time than expected: 1 µrad or µm in a tick
+GUIDE_RATE_TAKEN_OVER = 1e-3
 GUIDE_LIMIT = 1.15  # relative to a limit: peak rates of a target that gets new goals in motion
 GUIDE_LIMIT_MOVING = 1.05  # the same for the rates of translation
 SPLINE_IN_PIECES = 1e-9  # rad/s², m/s²: a spline in pieces of 128 knots against one piece

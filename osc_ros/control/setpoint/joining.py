@@ -28,12 +28,8 @@ SMALLEST = 0.05  # least fraction of a limit for one axis, because the axis may 
 # [rad, m; and per s, s²].
 NEGLIGIBLE = np.array([[1e-9], [1e-8], [1e-7]])
 
-# Buffers that every plan overwrites; only one thread plans.
-_STATE = np.zeros((4, 4)), np.zeros(6), np.zeros(6), np.zeros((3, 6))
-_STATES = np.zeros((len(SAMPLES), 4, 4)), np.zeros((len(SAMPLES), 6)), np.zeros((len(SAMPLES), 6))
 _EQUAL = np.full(6, np.sqrt(1.0 / 3.0))
 _NO_SPEED = np.full(6, np.inf)
-_BY_NEED, _BOUNDS = np.zeros(6), np.zeros((3, 6))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +93,17 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     else:  # without a finite speed limit [rad/s, m/s], only the velocity goes to zero
         end[0] = np.where(np.isinf(speed), np.nan, 0.0)
         synchronization = ruckig.Synchronization.No
-    _shares_by_need(x, end[1:], speed, limits.speed, limits.acceleration, limits.jerk, _BY_NEED)
+    by_need, most = np.empty(6), np.empty((3, 6))
+    _shares_by_need(x, end[1:], speed, limits.speed, limits.acceleration, limits.jerk, by_need)
     best: tuple[float, float, Pieces] | None = None
     is_moving = bool(x[1:].any())
     for slower in SLOWER:  # until the whole target keeps its limits
         # from rest, plans with shares by need are shortest; after a change of direction,
         # plans with equal shares are
-        for shares in (_BY_NEED, _EQUAL):
+        for shares in (by_need, _EQUAL):
             _bounds(shares, slower, end[1:], speed, limits.speed, limits.acceleration,
-                    limits.jerk, _BOUNDS)
-            offset = planned(x, end, _BOUNDS, duration, synchronization)
+                    limits.jerk, most)
+            offset = planned(x, end, most, duration, synchronization)
             if offset is None:
                 continue
             share = max(_share(base, offset, limits, bounds, now), WITHIN)
@@ -120,14 +117,15 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
 def _share(base: Base, offset: Pieces, limits: TargetLimits, bounds: Array, now: float) -> float:
     """Largest ratio of the target's motion to a limit in the transition; ≥ 2 outside the box."""
     times = offset.duration * SAMPLES
-    states = _STATES
+    room = np.empty((4, 4)), np.empty(6), np.empty(6), np.empty((3, 6))
     if isinstance(base, Path):
+        states = tuple(np.empty((len(times), *shape)) for shape in ((4, 4), (6,), (6,)))
         base.sample(now + times, *states)
     else:  # the twist of the base is constant, so its state at one time is enough
         state = base.at(now)
         states = state.pose[None], state.twist[None], state.acceleration[None]
     return float(_largest_share(states, offset.times, offset.coefficients, times, limits.speed,
-                                limits.acceleration, bounds, _STATE))
+                                limits.acceleration, bounds, room))
 
 
 @kernel

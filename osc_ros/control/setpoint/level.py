@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from osc_ros.control.setpoint.arrival import Approach
 from osc_ros.control.setpoint.motion import LENGTH, TETHER
-from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
+from osc_ros.control.setpoint.set_point_generator import Draft, SetPointGenerator
 from osc_ros.control.tasks.bandwidth import (
     largest_damping_rate,
     largest_integral_rate,
@@ -285,6 +285,10 @@ class Level:
     def plan(self) -> None:
         """Plan the target's motions, see `SetPointGenerator.plan`."""
         self.generator.plan(self.task.limits)
+
+    def draft(self, margin: float) -> Draft | None:
+        """Return plans for the target a time ahead [s], see `SetPointGenerator.draft`."""
+        return self.generator.draft(self.task.limits, margin)
 
     def jump(self, time: float = -math.inf) -> None:
         """Begin the motions that are due before the next tick, see `SetPointGenerator.jump`."""

@@ -5,8 +5,9 @@
 Compiled computation of a task's target from records: a motion plus an offset.
 
 `osc_ros.control.setpoint.set_point_generator.SetPointGenerator` defines both, and owns the knots
-of a path. Python changes a PLAN between ticks and ahead of time, so no tick waits for it. If
-Python is late, the target continues on the present plan, and comes to rest at its end.
+of a path. Python makes the next PLAN while states are answered, for the state that the target will
+have at a time a little ahead; the first tick at or after that time takes it over. If Python is
+late, the target continues on the present plan, and comes to rest at its end.
 
 The phase of a motion: its time passes at a rate, 1 at full speed, and one reason rules the rate.
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.compile.addresses import numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record_type import FLOATS, Slot, Table
 from osc_ros.control.setpoint.pieces import add_offset, PIECES, put_displaced, put_state
@@ -219,6 +221,11 @@ PLAN = Table(
     Slot('leash', (2,), 'rad, m', 'largest lags of the arm before the motion waits for it'),
     Slot('acceleration', (2,), 'rad/s², m/s²', 'limit of the acceleration of the target'),
     Slot('jerk', (2,), 'rad/s³, m/s³', 'limit of its jerk'),
+    Slot('next_at', (), '', 'address of the plan that replaces this one; 0: none', int),
+    Slot('next_state_at', (), '', 'address of the state with which it begins', int),
+    Slot('switch', (), 's', 'stamp from which that plan replaces this one'),
+    Slot('expected', (3,), 's; –; 1/s', 'delay, rate and slope of the time in this motion then'),
+    Slot('number', (), '', 'number of times that a plan made beforehand was taken over', int),
     *PIECES,
     Slot('poses', (), '–, m', 'poses of a path (m, 4, 4), from which pieces lead, flat', FLOATS),
     Slot('offset_times', (), 's', 'times of the offset, as `times`', FLOATS),
@@ -243,6 +250,10 @@ STATE = Table(
     room=(Slot('x', (3, 6), 'rad, m; and per s, s²', 'a displacement, see `pieces.add_offset`'),))
 
 plan_at, state_at = PLAN.at, STATE.at  # kernels take the functions
+PLAN_WORDS = len(PLAN.new().words)
+# Largest deviations from the expected motion at which the next plan is still taken over: of the
+# time on its clock [s]; of the rate, relative to it.
+MOST_OFF, MOST_FASTER = 0.005, 0.1
 
 
 @inlined
@@ -377,9 +388,37 @@ def _is_overdue(plan, state):
 
 
 @inlined
+def take_over(plan, state):
+    """Replace a plan by the next one, C²; drop that if time passes otherwise than expected."""
+    # Both motions agree at `switch` on their clocks, whatever the rate: the new clock begins where
+    # the old one is, and its rate is as much higher or lower than expected as the old one.
+    # Its beginning is the last tick, `passed` [s] after `switch`, as far as time passes evenly.
+    after, passed = state_at(plan.next_state_at), state.now - plan.switch
+    slope = plan.expected[2]
+    rate, off = plan.expected[1] + slope * passed, plan.expected[0] - state.late
+    off += (1.0 - rate + 0.5 * slope * passed) * passed
+    share, turn = 1.0, 1.0
+    if rate != 0.0:
+        share, turn = state.rate / rate, after.rate / rate
+    elif state.rate != 0.0:
+        share = np.inf
+    own = after.rate + after.rate_slope * passed
+    if (np.abs(off) > MOST_OFF or np.abs(share - 1.0) > MOST_FASTER
+            or share * own > 1.0 + SETTLED):
+        plan.next_at, state.is_open = 0, True
+        return
+    state.late = after.late + (1.0 - own + 0.5 * after.rate_slope * passed) * passed - turn * off
+    state.rate_slope = share * share * after.rate_slope + turn * (
+        state.rate_slope - share * share * slope)
+    state.rate, state.reason, state.stops = min(share * own, 1.0), after.reason, after.stops
+    assign(state.onset, after.onset)
+    assign(numbers_at(plan.address, PLAN_WORDS), numbers_at(plan.next_at, PLAN_WORDS))
+
+
+@inlined
 def _coast(plan, state):
     """Bring the target to rest from the last tick on, until Python plans."""
-    plan.kind, plan.begin = COAST, np.inf
+    plan.kind, plan.begin, plan.next_at = COAST, np.inf, 0
     side = -1.0 if state.rate < 0.0 else 1.0  # the time ran back
     state.rate, state.rate_slope, state.stops = side * state.rate, side * state.rate_slope, True
     for i in range(6):
@@ -406,8 +445,9 @@ def clock_after(state, passed):
 def _is_due(plan, state):
     """Whether Python must plan before the next tick."""
     soon = state.now + ahead(state)
-    return (state.went_back or soon >= plan.wakes or soon > plan.until
-            or clock_after(state, soon - state.now) >= plan.event)
+    return state.went_back or plan.next_at == 0 and (
+        soon >= plan.wakes or soon > plan.until
+        or clock_after(state, soon - state.now) >= plan.event)
 
 
 @inlined
@@ -454,6 +494,8 @@ def put_target(plan, state, lag, time, speed):
     """Write the target at a time [s] on the clock of the states to `state`, a record STATE."""
     # `lag` (6,): of the arm behind the last target, base axes [rad, m]
     state.override = speed  # speed override, 0 to 1
+    if plan.next_at != 0 and time >= plan.switch:
+        take_over(plan, state)
     if _is_overdue(plan, state):
         _coast(plan, state)
     twist, acceleration = state.twist, state.acceleration

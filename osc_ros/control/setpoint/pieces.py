@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -134,9 +134,6 @@ class Pieces:
         return Pieces(self.times[:2], self.coefficients[:1])
 
 
-_ruckig = lru_cache(ruckig.Ruckig)  # only one thread plans
-
-
 def planned(start: Array, end: Array, bounds: Array, duration: float = 0.0,
             synchronization: ruckig.Synchronization = ruckig.Synchronization.Time
             ) -> Pieces | None:
@@ -160,7 +157,7 @@ def planned(start: Array, end: Array, bounds: Array, duration: float = 0.0,
     if duration > 0.0:
         ask.minimum_duration = float(duration)
     try:
-        if _ruckig(d).calculate(ask, plan) != ruckig.Result.Working:
+        if ruckig.Ruckig(d).calculate(ask, plan) != ruckig.Result.Working:
             return None
     except (ruckig.RuckigError, ValueError):  # ValueError: unnamed result code
         return None

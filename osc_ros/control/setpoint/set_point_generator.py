@@ -119,9 +119,9 @@ class SetPointGenerator:
     # as the difference of target and motion, and decays to zero as fast as the limits allow, see
     # `joining_offset`.
     # Compiled code writes the target of a tick from the records of
-    # `osc_ros.control.setpoint.motion`; `at` does this for Python. `plan`, the slow part, runs
-    # after the target was used: its duration has no effect on the motion if it returns before the
-    # next tick.
+    # `osc_ros.control.setpoint.motion`; `at` does this for Python. `plan`, the slow part, changes
+    # the motion from the last target on. While states are answered, a `Draft` plans for a time a
+    # little ahead, and the first tick at or after it takes the plan over.
     # The time of a motion slows down while the arm cannot follow, see `TargetLimits.leash`, and
     # that of a path before an obstacle, see `motion.note_loss`. After a pause of the clock the
     # target resumes where it was; if the clock goes back, it stops and all scheduled motions are
@@ -133,6 +133,7 @@ class SetPointGenerator:
         self.records = plan, state = PLAN.new(), STATE.new()
         # clamped: the motion was changed to keep the box or, for a twist, the speed limit
         self.clamped = self._rejoins = False
+        self._next: Draft | None = None  # has the plan that the next ticks take over
         self._pending: list[tuple[float, Motion]] = []
         self._motion: Motion = STOP
         self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
@@ -170,9 +171,28 @@ class SetPointGenerator:
         found._pending = list(self._pending)
         return found
 
+    def adopt(self) -> None:
+        """Own the motions of a `Draft` from the tick on that has taken over its plan."""
+        if (found := self._next) is None:
+            return
+        plan, made = self.records[0], found.generator
+        if plan.number == made.records[0].number:
+            plan.kept.update(made.records[0].kept)
+            self.motions = made.motions
+            self._ask()
+        elif not plan.next_at:  # a tick has dropped it
+            self._next = None
+
+    def drop_next(self) -> None:
+        """Drop a plan that no tick has taken over yet: it is made again."""
+        self.adopt()
+        if self._next is not None:
+            self._next, self.records[0].next_at, self.records[1].is_open = None, 0, True
+
     @property
     def motions(self) -> tuple[Any, ...]:
         """Motions and flags: the part of the state that is not in the records."""
+        self.adopt()
         return (self._motion, self._base, tuple(self._pending), self._posed, self.clamped,
                 self._rejoins, self._offset)
 
@@ -193,9 +213,11 @@ class SetPointGenerator:
             if not isinstance(offset, Pieces) or offset.coefficients.shape[1] != len(AT_REST):
                 raise InputError('the offset of a target must be pieces of 6 coordinates')
             plan.offset_times, plan.offset = offset.times, offset.coefficients.ravel()
+        self._next, plan.next_at = None, 0
 
     def keep_within(self, limits: TargetLimits) -> None:
         """Set the error at which the target waits for the arm, from the next tick on."""
+        self.drop_next()
         plan, state = self.records
         plan.leash[:], state.calm = limits.leash, _calm(limits)
         plan.acceleration[:], plan.jerk[:] = limits.acceleration, limits.jerk
@@ -225,9 +247,12 @@ class SetPointGenerator:
         """Write to the plan the time at which `plan` must be called."""
         first = self._pending[0][0] if self._pending else np.inf
         self.records[0].wakes = -np.inf if self._rejoins else first
+        if self._next is not None:
+            self._next.put_pending(self._pending)
 
     def add(self, motion: Motion, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
+        self.adopt()
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))
         self._ask()
@@ -242,12 +267,14 @@ class SetPointGenerator:
     @property
     def has_goal(self) -> bool:
         """Whether the target moves to a pose or along a path, or will, or holds its end."""
+        self.adopt()
         return any(not isinstance(one, TwistGoal) for one in (
             self._motion, *(motion for _, motion in self._pending)))
 
     def drop_overdue(self, before: float, now: float) -> list[float]:
         """Drop motions that are overdue after a jump of the clock; return their starts [s]."""
         # They were for a time after `before`, and are over or too old `now` [s], see `start_of`.
+        self.adopt()
         overdue = [(start, motion) for start, motion in self._pending if before < start
                    and (motion.times[-1] if isinstance(motion, Path) else start) < now - OLDEST]
         self._pending = [entry for entry in self._pending if entry not in overdue]
@@ -256,6 +283,7 @@ class SetPointGenerator:
 
     def rejoin(self, pose: Array) -> None:
         """Continue the motion from a pose (4, 4) at rest, to which the arm has moved meanwhile."""
+        self.adopt()
         state = self.records[1]
         if isinstance(self._base, PoseGoal) and not self._moves:
             self._motion = self._base
@@ -272,6 +300,7 @@ class SetPointGenerator:
 
     def goal(self, limits: TargetLimits) -> Array | None:
         """Pose (4, 4) at which the newest motion ends; None for a twist, a stop, or no motion."""
+        self.adopt()
         motion = self._pending[-1][1] if self._pending else self._motion
         if isinstance(motion, PoseGoal):
             return limits.inside(motion.pose)
@@ -304,6 +333,7 @@ class SetPointGenerator:
     def plan(self, limits: TargetLimits) -> None:
         """Plan the motions that begin at the last target; continue after plans that end soon."""
         # call this after using the target
+        self.adopt()
         plan, state = self.records
         if not state.is_open:
             return
@@ -327,14 +357,18 @@ class SetPointGenerator:
     @property
     def left(self) -> float:
         """Duration of the rest of a path at full speed [s]; 0 without a path."""
-        motion, state = self._motion, self.records[1]
-        return max(0.0, float(motion.times[-1]) - float(state.now - state.late)) if (
+        self.adopt()
+        state = self.records[1]
+        motion = [self._motion, *(one for start, one in self._pending if start <= state.now)][-1]
+        late = state.late if motion is self._motion else 0.0
+        return max(0.0, float(motion.times[-1]) - float(state.now - late)) if (
             isinstance(motion, Path)) else 0.0
 
     def predicted_target(self, time: float) -> Target:
         """The target at a time [s] after the last tick, if no more motions are commanded."""
         # Twist and acceleration are those at full speed, from which a motion is planned; less if
         # near pairs or a lag slow the motion.
+        self.adopt()
         scheduled = [motion for start, motion in self._pending if start <= time]
         plan, state = self.records
         if not scheduled and time <= plan.until:
@@ -352,6 +386,11 @@ class SetPointGenerator:
         if not scheduled or isinstance(scheduled[-1], TwistGoal):  # its course is not planned yet
             return Target(state.pose.copy())
         return scheduled[-1].at(time)
+
+    def draft(self, limits: TargetLimits, margin: float) -> Draft | None:
+        """Return a `Draft` for a time `margin` [s] after the last tick; None if none is needed."""
+        self.adopt()
+        return Draft(self, limits, margin) if self.records[1].is_open else None
 
     # changes of the motion
 
@@ -537,6 +576,61 @@ class SetPointGenerator:
         plan.begin, plan.event = now, min(
             now + offset.duration, base.times[-1] if isinstance(base, Path) else np.inf)
         return share
+
+
+class Draft:
+    """The next plan of a generator, for a time ahead; it is made while the target goes on."""
+
+    # Only `make` is slow: it computes on a copy, in any thread. Whether the plan is used depends
+    # only on what `put` and the ticks find, so a replay repeats it.
+
+    def __init__(self, of: SetPointGenerator, limits: TargetLimits, margin: float) -> None:
+        # margin: from the last tick to the time for which the motions are planned [s]
+        (plan, _), self.of, self._limits = of.records, of, limits
+        self.generator, self._given = of.copied(), list(of._pending)
+        if plan.kind == FOLLOW:  # until then it must move as expected, and not with its link
+            plan.kind = COAST
+        self._before, at = plan.copy(), self.generator.records[1]
+        at.now += margin
+        at.late += (1.0 - at.rate - 0.5 * at.rate_slope * margin) * margin
+        at.rate = min(max(at.rate + at.rate_slope * margin, 0.0), 1.0)
+        self._switch, self._expected = float(at.now), (at.late, at.rate, at.rate_slope)
+        self._begun: list[tuple[float, Motion]] = []
+        self._error: InputError | None = None
+        self._is_made = False
+
+    def make(self) -> None:
+        """Plan, if it is not done yet."""
+        if not self._is_made:
+            self._is_made = True
+            try:
+                self.generator.plan(self._limits)
+            except InputError as error:
+                self._error = error
+
+    def put(self) -> bool:
+        """Let the ticks take over the plan; False if they are too far, or the motion changed."""
+        # InputError: a target has no motion within its limits; its previous motion continues.
+        self.make()
+        of, made = self.of, self.generator
+        (plan, state), (after, begins) = of.records, made.records
+        self._before.wakes = plan.wakes  # further motions may have been scheduled
+        if state.now > self._switch or not np.array_equal(self._before.integers, plan.integers):
+            return False
+        self._begun = [one for one in self._given if one not in made._pending]
+        of._next, after.number = self, plan.number + 1
+        state.is_open = state.went_back = False
+        plan.switch, plan.expected[:] = self._switch, self._expected
+        plan.next_at, plan.next_state_at = after.address, begins.address
+        of._ask()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def put_pending(self, pending: list[tuple[float, Motion]]) -> None:
+        """Use the motions that are scheduled, apart from those that the plan has begun."""
+        self.generator._pending = [one for one in pending if one not in self._begun]
+        self.generator._ask()
 
 
 @lru_cache(16)

@@ -27,7 +27,13 @@ from osc_ros.control.setpoint.trajectory import (
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.errors import InputError
-from tolerances import GUIDE_LIMIT, GUIDE_LIMIT_MOVING, GUIDE_RATE, PATH_KNOT
+from tolerances import (
+    GUIDE_LIMIT,
+    GUIDE_LIMIT_MOVING,
+    GUIDE_RATE,
+    GUIDE_RATE_TAKEN_OVER,
+    PATH_KNOT,
+)
 from variants import first_quick
 
 LIMITS = TargetLimits()
@@ -91,17 +97,47 @@ class Led:
                          for rates, limits in ((self.twists, self.limits.speed),
                                                (self.accelerations, self.limits.acceleration))])
 
-    def assert_smooth(self, jerk=2.0):
+    def assert_smooth(self, jerk=2.0, rate=GUIDE_RATE):
         """Require consistent derivatives, and changes of acceleration within the jerk limit."""
         twists, accelerations = self.twists, self.accelerations
         turned = np.array([pose_error(before.pose, after.pose) / (2.0 * DT)
                            for before, after in zip(self.seen, self.seen[2:])])
-        assert np.abs(turned - twists[1:-1]).max() < GUIDE_RATE
+        assert np.abs(turned - twists[1:-1]).max() < rate
         bent = (twists[2:] - twists[:-2]) / (2.0 * DT)
         most = np.repeat(self.limits.jerk, 3)
         # where the jerk jumps, a difference quotient is wrong by up to half the change per step
         assert (np.abs(bent - accelerations[1:-1]) < jerk * DT * most).all()
         assert (np.abs(np.diff(accelerations, axis=0)) < jerk * DT * most).all()
+
+
+class LedAhead(Led):
+    """The target goes on while its motions are planned, for a time that is still ahead then."""
+
+    def __init__(self, limits, random, changes_speed=False):
+        super().__init__(limits)
+        self.random, self.draft, self.ticks, self.changes_speed = random, None, 0, changes_speed
+        self.used, self.in_vain, self.speed = 0, 0, 1.0
+        self.guide.keep_within(limits)
+
+    def run(self, seconds, error=None):
+        for _ in range(round(seconds / DT)):
+            if self.changes_speed and self.random.random() < 0.005:
+                self.speed = self.random.choice([0.0, 0.1, 0.5, 0.8, 1.0])
+            self.time += DT
+            put_target(*self.guide.records, np.zeros(6), self.time, self.speed)
+            self.times.append(self.time)
+            self.seen.append(self.guide.target)
+            if self.draft is None:
+                self.ticks = int(self.random.integers(8))
+                self.draft = self.guide.draft(self.limits, 0.005)
+            elif self.ticks == 0:
+                is_used, self.draft = self.draft.put(), None
+                self.used, self.in_vain = self.used + is_used, 0 if is_used else self.in_vain + 1
+                if self.in_vain > 2:
+                    self.guide.plan(self.limits)
+            else:
+                self.ticks -= 1
+        return self
 
 
 def random_motion(random, led):
@@ -129,6 +165,18 @@ def test_target_is_twice_continuous_whatever_comes_whenever(seed, limits):
     while led.time < 3.0:
         led.follow(random_motion(random, led)).run(random.uniform(0.0, 0.5))
     led.assert_smooth()
+
+
+@pytest.mark.parametrize('changes_speed', [False, True], ids=['', 'speed override'])
+@pytest.mark.parametrize('seed', first_quick(range(6), 2))
+def test_target_that_goes_on_while_its_motions_are_planned_is_twice_continuous(
+        seed, changes_speed):
+    random = np.random.default_rng(seed)
+    led = LedAhead(LIMITS, random, changes_speed)
+    while led.time < 3.0:
+        led.follow(random_motion(random, led)).run(random.uniform(0.0, 0.5))
+    led.assert_smooth(rate=GUIDE_RATE_TAKEN_OVER if changes_speed else GUIDE_RATE)
+    assert led.used > 5
 
 
 @pytest.mark.parametrize('seed', first_quick(range(6), 2))

@@ -137,7 +137,7 @@ class Growing:
         from osc_ros.loop.journal import Journal
         self.journal = Journal(1e3, 10**9)
         self.journal.begin(SimpleNamespace(
-            acts=True, law=SimpleNamespace(robot=None),
+            acts=True, law=SimpleNamespace(robot=None), drop_plans=lambda: None,
             checkpoint=lambda: Checkpoint(*[None] * 6)))
 
     def read(self, what, *arguments):
