@@ -122,7 +122,8 @@ WATCHDOGS = (
                   usual='hold'),
     WatchdogEntry(TOO_NEAR, 'a pair of links, or a link and an obstacle or the fence, that is '
                   'nearer than a quarter of clearance.margin, as when an obstacle is faster than '
-                  'the arm can give way. With all reactions but zero the arm still gives way'),
+                  'the arm can give way. With another reaction than report the arm gives way no '
+                  'longer; when it ends, the arm tries again'),
     WatchdogEntry(PAYLOAD, 'the arm moves as without its payload, and a joint at more than 30 % '
                   'of its speed limit: the arm does not carry it'),
     WatchdogEntry(CONTACT, 'external torques above contact.torque, contact.force or '
