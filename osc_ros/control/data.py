@@ -288,6 +288,7 @@ D = Table(
     Slot('effort_limits', ('n',), 'N·m, N', 'torque limits in force'),
     Slot('effort_wanted', ('n',), 'N·m, N', 'torque limits that come into force gradually'),
     Slot('effort_age', (), 's', 'how long the torque limits have been changing'),
+    Slot('elapsed', (), 's', 'time from the torque before to the one that is sent now'),
     Slot('model', (), '', 'model of the torques of reactions, of the law in force', MODEL),
     # results for the caller
     Slot('tau', ('n',), 'N·m, N', 'torque to send'),
@@ -467,6 +468,7 @@ OF_LIMITS = (
     Slot('guided', (), '', 'share of the rules of free drive in the limits'),
     Slot('damping_share', (), '', 'share of the posture that damping replaces'),
     Slot('loads_idle', (), '', 'ticks until the loads are computed again', int),
+    Slot('row_count', (), '', 'number of gravity loads and near pairs in `row_of_q`', int),
     Slot('counts_unexplained', (), '', 'whether the bounds count accelerations that torques do '
          'not explain, as of a push; not if torques act so late that these come from earlier ones',
          bool),

@@ -21,7 +21,7 @@ from osc_ros import Clearance, InputError, JointDrive, Law, Posture, Robot, ship
 from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
-from osc_ros.control.safety.supervision import STALE_TARGET
+from osc_ros.control.safety.supervision import CONTACT, PAYLOAD, STALE_TARGET, Watchdog
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation, Settings
@@ -838,6 +838,59 @@ def test_joint_motion_with_the_shortest_ramp_and_a_new_payload_has_no_steps():
     fastest, steps, _ = with_loads('panda', [(0.5, 0.5)], seed=2, ramp=0.01)
     assert fastest <= FASTEST
     assert steps[1] <= SMALL
+
+
+# reactions at full speed: their torques keep the limits, too
+
+REACTIONS = 'hold', 'damp', 'comply', 'retract', 'gravity', 'deactivate'
+LOADS = 'right', 'not announced', 'not carried'
+HALF = {name: 0.5 * mass for name, mass in HEAVY.items()} | {'tiago': 1.0, 'baxter': 2.0}  # [kg]
+REACTING = [('tiago', 'retract', 'right'), ('tiago', 'gravity', 'right'),
+            ('iiwa_like', 'hold', 'not announced'), ('xarm7', 'retract', 'not announced'),
+            ('tiago', 'retract', 'not carried')]
+
+
+def with_reaction(name, reaction, load, seed):
+    """Return an arm after a reaction to a contact at full speed of the joints, and the steps."""
+    # An unknown payload may trip the watchdog earlier.
+    robot, mass = robot_of(name), HALF[name]
+    lower, upper = robot.position_limits.T
+    arm = Attacked(name, replace(Settings.of(robot), joints=JointDrive()),
+                   np.clip(HOMES.get(name, home(robot, 0.5)), lower, upper),
+                   payload=mass if load == 'not announced' else 0.0)
+    engine, law = arm.engine, arm.law
+    guard = replace(engine.guard.settings, watchdogs={
+        **engine.guard.settings.watchdogs, CONTACT: Watchdog(reaction, latched=True),
+        PAYLOAD: Watchdog('report')})
+    engine.use_setup(law.new_setup(q=engine.q), guard)
+    arm.run(0.5)
+    if load == 'not carried':
+        with suppress(InputError):  # the arm could not hold it here
+            engine.use_setup(law.new_setup(robot=robot.with_payload(mass), q=engine.q), guard)
+        arm.run(2.0)
+    goal = arm.plant.q + np.random.default_rng(seed).choice([-1.5, 1.5], robot.n)
+    law.move_joints(np.clip(goal, lower + 0.1, upper - 0.1), speed=robot.velocity_limits)
+    arm.run((0.3, 0.5, 0.7)[seed % 3])
+    engine.guard.report_fault(CONTACT, 'a test')
+    steps = [0.0]
+    for _ in range(500):
+        before = arm.sent
+        arm.run(PERIOD)
+        if engine.acts:
+            steps.append(float((np.abs(arm.sent - before) / arm.plant.effort).max()))
+    return arm, steps
+
+
+@pytest.mark.parametrize(('name', 'reaction', 'load'), quick_if(
+    lambda *case: case in REACTING, product((*HEAVY, 'tiago', 'baxter'), REACTIONS, LOADS)))
+def test_reaction_at_full_speed_does_not_throw_the_arm_whatever_it_carries(name, reaction, load):
+    for seed in range(3):
+        arm, steps = with_reaction(name, reaction, load, seed)
+        print(f'{name}, {reaction}, {load}, {seed}: speed {max(arm.speeds):.2f}, step '
+              f'{max(steps):.3f}')
+        assert max(arm.speeds) <= (1.0 if load == 'right' else LOADED)  # 1.1 to 28, or lost
+        assert max(steps) <= ANY * (1.0 + 1e-9)
+        assert arm.engine.acts or reaction == 'deactivate'
 
 
 # payloads [kg] and their centres [m] of up to 149 times the inertia of the wrists

@@ -8,17 +8,25 @@ from functools import cache
 import numpy as np
 
 from osc_ros.compile.addresses import types, VECTOR
-from osc_ros.compile.compiled import entry
+from osc_ros.compile.compiled import entry, kernel
 from osc_ros.control.data import D, M
-from osc_ros.control.safety.safety import answer
+from osc_ros.control.safety.safety import put_wanted, send
+from osc_ros.control.safety.stopping import NONE
 from osc_ros.control.safety.supervision import NOT_FINITE
 
 NO_LAW = np.zeros(0)
 
 
+@kernel
+def _answer(m, d, now, tau):
+    source = put_wanted(m, d, now, tau)
+    if source != NONE:
+        send(m, d, now, source)
+
+
 @cache
-def _answer():
-    return entry(answer, M.numba_type, D.numba_type, types.float64, VECTOR)
+def _answered():
+    return entry(_answer, M.numba_type, D.numba_type, types.float64, VECTOR)
 
 
 def torque_to_send(guard, law=None):
@@ -30,7 +38,7 @@ def torque_to_send(guard, law=None):
     """
     tau = NO_LAW if guard.watch() or law is None else _law_torque(guard, law)
     guard.d.model = guard.model.record
-    _answer()(guard.m, guard.d, guard.clock(), tau)
+    _answered()(guard.m, guard.d, guard.clock(), tau)
     return guard.answer_torque
 
 

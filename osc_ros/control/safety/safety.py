@@ -300,6 +300,8 @@ def _put_wanted(m, d, source, dt, is_of_law):
     """Advance the motion of a source; write its torque, without fade, if it is a reaction."""
     if source != d.source:
         begin_source(m, d, d.source, source, d.q, d.qd)
+    elif source == HOLD and any_beyond(d.qd, m.fastest, 1.0):
+        begin_source(m, d, NONE, source, d.q, d.qd)  # limits let it stop farther away
     elif source == RETRACT:
         move_anchor(m, d, dt)
     advance_limits(m, d, dt)
@@ -336,17 +338,23 @@ def _record(m, d, now, is_answer):
 
 
 @inlined
-def _put_sent(m, d, now, source, is_of_law):
-    """Write the torque to send from a source: faded from the last one, and within the limits."""
-    dt = _time_step(d, now)
+def _put_faded(m, d, now, source, is_of_law):
+    """Write the wanted torque of a source, faded from the last one."""
+    dt = d.elapsed = _time_step(d, now)
     for i in range(d.n):
         d.sent_before[i] = d.sent[i] if d.has_sent else np.nan
     _put_wanted(m, d, source, min(dt, LONGEST_TICK), is_of_law)
     _begin_fade_if_other(m, d, now, source, dt)
-    is_answer = d.time != d.sent_time and not d.is_blind
-    d.was_blind, d.source, d.sent_time, d.sent_at = 1 if d.is_blind else 0, source, d.time, now
     # during a gap the joints had the last torque, so the fade advances by one period at most
     fade(m, d, min(dt, m.period))
+
+
+@kernel
+def send(m, d, now, source):
+    """Write the torque to send, of a source: the wanted one within limits of torque and rate."""
+    dt = d.elapsed
+    is_answer = d.time != d.sent_time and not d.is_blind
+    d.was_blind, d.source, d.sent_time, d.sent_at = 1 if d.is_blind else 0, source, d.time, now
     # after a gap, or if the stamps jump ahead, the rate limit allows no more than after one period
     bound(m, d, min(dt, max(d.spacing, m.period)))
     assign(d.tau, d.sent)
@@ -369,13 +377,14 @@ def _put_idle(m, d, now):
 
 
 @kernel
-def answer(m, d, now, tau):
-    """Write the torque to send: of the law or a reaction; return its index in `SOURCES`."""
-    # tau: the finite torque (n,) of the law, or (0,) if there is none
+def put_wanted(m, d, now, tau):
+    """Write the torque of the law or a reaction, faded, to `wanted`; return its source."""
+    # tau: the finite torque (n,) of the law, or (0,) if there is none. The source is an index in
+    # `SOURCES`, for `send`; after the final stop NONE: `tau` of D has the torque already.
     source = d.source
     if d.leaves:
         _put_idle(m, d, now)
-        return m.idle_source
+        return NONE
     is_of_law = len(tau) == d.n and not replaces_law(d)
     if is_of_law:
         # After an interruption the law's first torque is for a long time step, and its second one
@@ -390,5 +399,5 @@ def answer(m, d, now, tau):
         if d.reaction > REPORT and not d.is_blind:
             is_contact = d.cause >= 0 and d.cause == m.contact_watchdog
             d.stopped = max(d.stopped, HOLDS if is_contact else REJOINS)
-    _put_sent(m, d, now, source, is_of_law)
+    _put_faded(m, d, now, source, is_of_law)
     return source

@@ -495,7 +495,7 @@ def _share_within(h, limits, tau):
 
 @inlined
 def _put_within(m, d, q, qd):
-    """Reduce the braking torques `wanted` (n,) to the limits (n,); return the factor."""
+    """Reduce the braking torques `wanted` (n,) to the limits (n,)."""
     # One factor for all joints reduces the part beyond the bias torques, so that the kinetic
     # energy falls. If Coriolis torques take up the limits (factor below EXACT), each joint is
     # gradually braked separately, with `hardest_rate`: this takes energy from the arm at any
@@ -510,7 +510,7 @@ def _put_within(m, d, q, qd):
     for i in range(len(q)):
         tau[i] = h[i] + share * (tau[i] - h[i])
     if not any_beyond(qd, m.fastest, 1.0):
-        return 1.0
+        return
     for i in range(len(q)):
         room = (1.0 - np.abs(h[i]) / limits[i]) / NEAR
         if room < 1.0:
@@ -523,7 +523,6 @@ def _put_within(m, d, q, qd):
                      - m.hardest_rate * qd[i] / d.room_inverse[i, i])
             alone = min(max(alone, -limits[i]), limits[i])
             tau[i] = alone + share / EXACT * (tau[i] - alone)
-    return share
 
 
 @stage
@@ -546,6 +545,4 @@ def put_stop_torque(m, d, source, q, qd):
     for i in range(n):
         tau[i] += d.stop_load[i]
     if source not in (GRAVITY, WEIGHT) and any_beyond(tau, d.effort_limits, 1.0):
-        share = _put_within(m, d, q, qd)
-        if share < EXACT and source == HOLD:  # the arm stops farther away: set a new anchor
-            begin_source(m, d, NONE, source, q, qd)
+        _put_within(m, d, q, qd)

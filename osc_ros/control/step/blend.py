@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel, stage
-from osc_ros.control.step.limit import count_fading
+from osc_ros.control.step.limit import count_fading, take_state
 from osc_ros.dynamics.algebra.spatial import assign, CHANGE_RATE, LONGEST_TICK, smoothed
 
 Array = NDArray[np.float64]
@@ -70,14 +70,6 @@ def count_weight(law, fall):
         change = fall * (new[i] - old[i])
         new[i] -= change
         old[i] -= change
-
-
-@inlined
-def take_state(d, time, q, qd):
-    """Copy a state to a record LAW_D."""
-    d.time = time
-    assign(d.q, q)
-    assign(d.qd, qd)
 
 
 @stage

@@ -11,11 +11,12 @@ from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import advance_posture, lag_of, posture_acceleration
 from osc_ros.control.step import blend
+from osc_ros.control.step.limit import begin_limits
 from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, DELAY, PERIOD_CHANGE, PERIOD_SHARE
 from osc_ros.control.tasks.feedback import mobility_of, put_references
 from osc_ros.control.tasks.free import put_damping
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
-from osc_ros.dynamics.algebra.spatial import dot, move_towards, step_share, sub, vector_at
+from osc_ros.dynamics.algebra.spatial import dot, move_towards, sub, vector_at
 
 
 @stage
@@ -23,12 +24,7 @@ def approach(law):
     """Advance limits and references; write acceleration of the posture, torques of springs."""
     # This runs before the dynamics of the tick.
     m, d = law.m, law.d
-    d.tick = d.time - d.last_time if d.has_last and d.time > d.last_time else 0.0
-    if d.limits_age <= m.blend_time:
-        share = step_share(d.limits_age, d.tick, m.blend_time, False)
-        d.limits_age += d.tick
-        for row in range(len(d.limits)):
-            move_towards(d.limits[row], m.limits[row], share)
+    begin_limits(m, d)
     put_references(m, d, mobility_of(law))
     if m.is_guided:
         put_damping(m, d)

@@ -26,18 +26,40 @@ from osc_ros.control.data import OF_LIMITS
 from osc_ros.control.limits.bodies import put_bodies
 from osc_ros.control.limits.bounds import exceeds
 from osc_ros.control.limits.clearance import KeepingClear, Near
+from osc_ros.control.limits.complementarity import put_inverse
 from osc_ros.control.limits.limits import Limits, payload_ratio
 from osc_ros.control.limits.load import bounded_loads, IDLE
 from osc_ros.control.limits.near_rows import near_rows
 from osc_ros.control.limits.nearest import gentle_step, narrow, torques_within
+from osc_ros.control.model_error.command_model import put_command, put_driver
+from osc_ros.control.safety.stopping import put_inertia
 from osc_ros.control.setpoint.motion import note_loss
 from osc_ros.control.step.law_record import stage_at
 from osc_ros.control.step.stages import INVERSE_MASS, RESPONSE
-from osc_ros.dynamics.algebra.spatial import assign
+from osc_ros.dynamics.algebra.spatial import assign, move_towards, step_share
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
+
+
+@inlined
+def take_state(d, time, q, qd):
+    """Copy a state to a record LAW_D."""
+    d.time = time
+    assign(d.q, q)
+    assign(d.qd, qd)
+
+
+@inlined
+def begin_limits(m, d):
+    """Write the time since the last torque, and advance a change of the limits."""
+    d.tick = d.time - d.last_time if d.has_last and d.time > d.last_time else 0.0
+    if d.limits_age <= m.blend_time:
+        share = step_share(d.limits_age, d.tick, m.blend_time, False)
+        d.limits_age += d.tick
+        for row in range(len(d.limits)):
+            move_towards(d.limits[row], m.limits[row], share)
 
 
 @inlined
@@ -75,6 +97,7 @@ def near_bounds(m, d, clearance, gravity):
         d.loads_idle = IDLE if count < 0 else 0
         count = max(count, 0)
     count += near_rows(m, d, clearance, count)
+    d.row_count = count
     if not (is_beyond or count > 0 or d.was_at_bound):
         d.limits_work = False
         return -1
@@ -180,6 +203,64 @@ def limit_rate(d, period):
         is_finite = is_finite and np.isfinite(tau[i])
     keep(d)
     return is_finite
+
+
+@inlined
+def _put_acceleration(d, tau, bias, out):
+    """Write the acceleration (n,) by torques tau (n,), of which `bias` (n,) accelerate nothing."""
+    for i in range(d.n):
+        out[i] = 0.0
+        for j in range(d.n):
+            out[i] += d.room_inverse[i, j] * (tau[j] - bias[j])
+
+
+@stage
+def limit_wanted(law, m, d):
+    """Bring `wanted` of D, the torque of a reaction, within all limits of the law."""
+    # The model is that of the reaction. There are no tasks: B = 0. The window of the torques
+    # includes their rates: if each were limited on its own, joints would drive each other.
+    own, rows, is_beyond = law.d, d.room_rows, False
+    bias, rest = rows[8], rows[0]
+    put_inertia(d.model, d.q, rows, rows[4], d.room_matrix)
+    put_inverse(d.room_matrix, d.room_chosen, d.room_factor, d.room_inverse)
+    rest[:] = 0.0
+    put_command(d.model, d.q, d.qd, rest, bias)
+    put_driver(d.model, d.q, d.qd, own.tau_driver)
+    take_state(own, d.time, d.q, d.qd)
+    begin_limits(law.m, own)
+    for i in range(d.n):
+        bias[i] += d.load[i]
+        own.tau_motion[i] = own.tau_limited[i] = (
+            d.wanted[i] + own.tau_driver[i] - own.tau_disturbance[i])
+        own.tau_springs[i] = own.qdd_posture[i] = own.fading_acceleration[i] = 0.0
+        for j in range(d.n):
+            own.M_inv[i, j] = d.room_inverse[i, j]
+    _put_acceleration(d, d.wanted, bias, own.qdd_law)
+    solves, gentle, share = own.solves, own.gentle, own.damping_share
+    own.solves, own.gentle, own.damping_share = 0, 0.0, 0.0
+    is_beyond = near_bounds(law.m, own, law.clearance, law.gravity) >= 0
+    dt = min(d.elapsed, max(d.spacing, m.period))
+    for i in range(d.n if d.has_sent else 0):
+        last, rate = d.sent[i] + own.tau_driver[i], own.most_effort_rate[i]
+        if rate < np.inf:
+            narrow(own.window, i, last, rate * dt)
+        is_beyond = is_beyond or not own.window[0, i] <= d.wanted[i] + own.tau_driver[i] <= (
+            own.window[1, i])
+    if is_beyond:
+        limit(law.m, own, own.row_count)
+        for i in range(d.n):
+            found = own.tau_limited[i] + own.tau_disturbance[i] - own.tau_driver[i]
+            d.wanted[i] = found if np.isfinite(found) else d.wanted[i]
+    own.solves, own.gentle, own.damping_share = solves, gentle, share
+
+
+@stage
+def note_sent(law, d):
+    """Store the sent torque for the limits of the next tick, after `limit_wanted`."""
+    own = law.d
+    assign(own.tau, d.sent)
+    _put_acceleration(d, d.sent, d.room_rows[8], own.commanded[0])
+    keep(own)
 
 
 Sides = NDArray[np.int64]

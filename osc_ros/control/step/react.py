@@ -11,10 +11,19 @@ from osc_ros.compile.compiled import inlined, view
 from osc_ros.control.data import ANSWERED, PLANS, WAITS
 from osc_ros.control.limits.near_rows import is_too_near
 from osc_ros.control.safety.causes import replaces_law, report_fault
-from osc_ros.control.safety.safety import answer, COMPUTED, ends, fail, REJECTED, STOPPED
+from osc_ros.control.safety.safety import (
+    COMPUTED,
+    ends,
+    fail,
+    put_wanted,
+    REJECTED,
+    send,
+    STOPPED,
+)
 from osc_ros.control.safety.sample import CLOCK_STEPS
-from osc_ros.control.safety.stopping import put_acting, ZERO
+from osc_ros.control.safety.stopping import NONE, put_acting, ZERO
 from osc_ros.control.setpoint.stamps import OLDEST
+from osc_ros.control.step.limit import limit_wanted, note_sent
 from osc_ros.dynamics.algebra.spatial import assign
 
 # Two loads are compared by the torques that their models lack, averaged over the time AVERAGED
@@ -97,6 +106,22 @@ def judge_load(law, m, d):
 
 
 @inlined
+def answer(law, m, d, now, tau, is_new):
+    """Write the torque to send: of the law, tau (n,), or of a reaction; tau may be (0,)."""
+    # `is_new`: the state is; else a reaction keeps only the limits of torques and their rates, as
+    # nothing is known of the speeds.
+    source = put_wanted(m, d, now, tau)
+    if source == NONE:
+        return
+    is_limited = is_new and len(tau) == 0 and source != ZERO and not d.is_blind
+    if is_limited:
+        limit_wanted(law, m, d)
+    send(m, d, now, source)
+    if is_limited:
+        note_sent(law, d)
+
+
+@inlined
 def react(law, m, d, code, before, now):
     """Write the torque to send, and what Python must do, after the result `code` of the law."""
     # `before` is the time of the state before, `now` that of this answer [s].
@@ -107,7 +132,8 @@ def react(law, m, d, code, before, now):
             d.tau[i] = np.nan
         return
     use_model(law, d)
-    answer(m, d, now, view(law.d.tau, 0, (d.n if code == COMPUTED else 0,)))
+    is_new = code != REJECTED and d.time != law.d.last_time
+    answer(law, m, d, now, view(law.d.tau, 0, (d.n if code == COMPUTED else 0,)), is_new)
     judge_load(law, m, d)
     has_ended = law.replaces and law.run.blend_weight == 0.0
     resumes = code == STOPPED and not is_replaced

@@ -19,15 +19,15 @@ from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.data import WAITS
 from osc_ros.control.model_error.contact import NOT_TOUCHED
 from osc_ros.control.safety.causes import replaces_law
-from osc_ros.control.safety.safety import answer, COMPUTED, ends, update
+from osc_ros.control.safety.safety import COMPUTED, ends, update
 from osc_ros.control.setpoint.motion import look
-from osc_ros.control.step.blend import blend, own_torque, take_state
+from osc_ros.control.step.blend import blend, own_torque
 from osc_ros.control.step.check import check, estimate, is_repeated, observes_first
 from osc_ros.control.step.compensate import compensate_errors, compensate_friction, follow
 from osc_ros.control.step.evaluate import approach, evaluate
 from osc_ros.control.step.law_record import INFINITE, REFUSED, stage_at, torque_at
-from osc_ros.control.step.limit import limit_rates, limit_torque
-from osc_ros.control.step.react import note_result, react, report, use_model
+from osc_ros.control.step.limit import limit_rates, limit_torque, take_state
+from osc_ros.control.step.react import answer, note_result, react, report, use_model
 from osc_ros.control.step.stages import INWARD, JACOBIAN, OUTWARD
 from osc_ros.control.tasks.feedback import poses_of, put_task_forces, put_wrenches
 from osc_ros.control.tasks.free import guide
@@ -127,7 +127,7 @@ def watch(controller, now, longest, command):
         is_due = longest < 0.0 or d.is_blind or now - d.came >= longest
     if d.leaves or d.is_open and is_due:
         use_model(law, d)
-        answer(m, d, now, command)
+        answer(law, m, d, now, command, False)
         return 1
     for i in range(d.n):
         d.tau[i] = np.nan
