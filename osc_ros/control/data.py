@@ -450,13 +450,14 @@ OF_LIMITS = (
     Slot('qdd_law', ('n',), 'rad/s², m/s²', 'acceleration of the law'),
     Slot('lowest', ('n',), 'rad/s², m/s²', 'lower bounds of the acceleration'),
     Slot('highest', ('n',), 'rad/s², m/s²', 'upper bounds of the acceleration'),
-    Slot('unexplained', (2, 'n'), 'rad/s², m/s²', 'measured acceleration minus commanded '
-         'acceleration, averaged; of this tick and the last one'),
+    Slot('unexplained', ('n',), 'rad/s², m/s²', 'measured acceleration minus commanded '
+         'acceleration, averaged'),
+    Slot('unexplained_before', ('n',), 'rad/s², m/s²', 'this of the last tick; NaN: unknown'),
     Slot('surprise', ('n',), 'rad/s², m/s²', 'what this difference exceeds its average by'),
     Slot('surprise_gain', ('n',), '', 'factor on the weight of `surprise` in the average'),
-    Slot('measured_speed', (2, 'n'), 'rad/s, m/s', 'velocities of this tick and of the last one'),
-    Slot('commanded', (4, 'n'), 'rad/s², m/s²', 'commanded acceleration of this tick and of the '
-         'three ticks before'),
+    Slot('measured_speed', ('n',), 'rad/s, m/s', 'velocities of this tick'),
+    Slot('speed_before', ('n',), 'rad/s, m/s', 'velocities of the last tick'),
+    Slot('commanded', (4, 'n'), 'rad/s², m/s²', 'acceleration commanded 0, 1, 2, 3 ticks ago'),
     Slot('sides', (3, 'n'), '', '-1 or 1 for accelerations, torques and loads at a bound, else 0',
          int),
     *(Slot(f'{name}_sides', ('n',), '', f'of the {name}s', int, ('sides', i))

@@ -116,7 +116,7 @@ def hardest_braking(limits, period=1e-3):
     """Return the hardest braking of joint 1 that is driven to its upper limit [rad/s²]."""
     q, qd, hardest = np.zeros(2), np.zeros(2), 0.0
     m, d = LAW_M.new(n=2), LAW_D.new(n=2)
-    d.limits[:], d.unexplained[:], m.payload_ratio = limits.table, np.nan, 1.0
+    d.limits[:], d.unexplained_before[:], m.payload_ratio = limits.table, np.nan, 1.0
     upper = d.highest
     for _ in range(5000):
         d.q[:], d.qd[:], d.tick = q, qd, period

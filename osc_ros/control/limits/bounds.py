@@ -103,7 +103,7 @@ def _driven(unexplained, ahead, fastest):
 @inlined
 def push_share(d, i, rate):
     """Share of the rules for pushes in free drive: rises to 1 as far as joint i is pushed."""
-    return d.guided * min(np.abs(d.unexplained[0, i]) / (rate * d.most_speed[i]), 1.0)
+    return d.guided * min(np.abs(d.unexplained[i]) / (rate * d.most_speed[i]), 1.0)
 
 
 @inlined
@@ -112,9 +112,9 @@ def _certain(d, i, reached):
     # A torque may act up to two ticks late, so `reached` is compared with the accelerations
     # commanded at the last three ticks. The difference of least magnitude cannot come from the
     # delay and needs no averaging; 0 if the differences have both signs, or one is unknown.
-    least = reached - d.commanded[1, i] - d.unexplained[1, i]
+    least = reached - d.commanded[1, i] - d.unexplained_before[i]
     for ago in range(2, 4):
-        other = reached - d.commanded[ago, i] - d.unexplained[1, i]
+        other = reached - d.commanded[ago, i] - d.unexplained_before[i]
         if not least * other > 0.0:
             return 0.0
         least = other if np.abs(other) < np.abs(least) else least
@@ -125,7 +125,7 @@ def _certain(d, i, reached):
 def _gain(d, i, surprise):
     """Store the surprise, and return the factor on its weight in the mean, see STUBBORN."""
     before, gain = d.surprise[i], d.surprise_gain[i]
-    least, speed = SURPRISING * d.reaction_rate[i] * d.most_speed[i], d.measured_speed[1, i]
+    least, speed = SURPRISING * d.reaction_rate[i] * d.most_speed[i], d.speed_before[i]
     if (surprise * before <= 0.0 or surprise * np.copysign(1.0, speed) <= least
             or np.abs(speed) < FAST * d.most_speed[i]):
         gain = 1.0
@@ -146,7 +146,7 @@ def _put_bounds(m, d, quickest, lead):
     quickest = min(quickest, 2.0 * slowest)
     for i in range(d.n):
         fastest, deceleration = d.most_speed[i], d.deceleration[i]
-        rate, push = min(d.reaction_rate[i], slowest), d.unexplained[0, i]
+        rate, push = min(d.reaction_rate[i], slowest), d.unexplained[i]
         driven = _driven(push, qd[i] + lead * push, fastest)
         # in free drive without a push, the usual bounds apply
         steep = push_share(d, i, rate)
@@ -167,20 +167,20 @@ def exceeds(m, d):
     # entry `qdd_law` is without the acceleration of the posture.
     guided, ratio, qd = d.guided, m.payload_ratio, d.qd
     quickest = 0.5 / d.tick if d.tick > 0.0 else 0.0  # [1/s]
-    is_regular = 2.0 * quickest * LONGEST_TICK >= 1.0 and np.isfinite(d.unexplained[1, 0])
+    is_regular = 2.0 * quickest * LONGEST_TICK >= 1.0 and np.isfinite(d.unexplained_before[0])
     # The second torque after an interruption starts a fade; a resistance to a push would fade too.
     counts = is_regular and not (guided > 0.0 and np.isnan(d.commanded[2, 0]))
     lead = guided * 0.5 / quickest if counts else 0.0
     heaviest = ABSENT_WEIGHT / (ratio - 1.0) if ratio > 1.0 else 1.0
     for i in range(d.n):
-        d.unexplained[0, i] = 0.0
+        d.unexplained[i] = 0.0
         if not counts:
             d.surprise[i], d.surprise_gain[i] = 0.0, 1.0
         if guided > 0.0 and not is_regular:  # other torques may have acted
             d.commanded[1, i] = d.commanded[2, i] = np.nan
         if counts:
-            reached = 2.0 * quickest * (qd[i] - d.measured_speed[1, i])
-            mean, commanded = d.unexplained[1, i], d.commanded[1, i]
+            reached = 2.0 * quickest * (qd[i] - d.speed_before[i])
+            mean, commanded = d.unexplained_before[i], d.commanded[1, i]
             weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * unexplained_weight(
                 qd[i] + lead * (reached - commanded), d.most_speed[i])
             surprise = reached - commanded - mean
@@ -190,11 +190,11 @@ def exceeds(m, d):
                 change = min(max(change, -most), most)
             if guided > 0.0:
                 change += guided * min(1.0 - weight, heaviest) * _certain(d, i, reached)
-            d.unexplained[0, i] = mean + change
+            d.unexplained[i] = mean + change
     _put_bounds(m, d, quickest, lead)
     is_beyond = False
     for i in range(d.n):
         d.qdd_law[i] += d.qdd_posture[i]
-        d.commanded[0, i], d.measured_speed[0, i] = d.qdd_law[i], qd[i]
+        d.commanded[0, i], d.measured_speed[i] = d.qdd_law[i], qd[i]
         is_beyond = is_beyond or not d.lowest[i] <= d.qdd_law[i] <= d.highest[i]
     return is_beyond

@@ -283,7 +283,7 @@ def _put_row(m, d, c, first, second, number, firmness, distance, s):
         _add_row(m, d, c.capsule_body[second], x, normal, 1.0, row)
     deceleration, rate, driven, last = 0.0, np.inf, 0.0, 0.0
     for i in range(d.n):
-        driven += row[i] * d.unexplained[0, i]
+        driven += row[i] * d.unexplained[i]
         last += row[i] * c.accelerations[i]
         deceleration += c.share * np.abs(row[i]) * d.deceleration[i]
         rate = min(rate, d.reaction_rate[i])

@@ -213,7 +213,7 @@ def _limit_gently(d):
     for i in range(d.n):
         pushed = 0.0
         for j in range(d.n):
-            pushed += M[i, j] * (d.unexplained[0, j] - d.unexplained[1, j])
+            pushed += M[i, j] * (d.unexplained[j] - d.unexplained_before[j])
         step = gentle_step(d, i, dt)
         pushed = np.abs(pushed) - NO_PUSH * d.most_effort[i]
         step = min(step + (4.0 * max(pushed, 0.0) if np.isfinite(pushed) else 0.0) + (
@@ -250,7 +250,7 @@ def _ask_for_help(d, i, least, most):
     # `least` and `most` are the accelerations that the joint reaches alone. If the push then
     # drives it faster than at the usual rate towards its speed limit, the other joints must help,
     # early enough. Return how far, 0 to 1.
-    push, rate, fastest, speed = d.unexplained[0, i], d.reaction_rate[i], d.most_speed[i], d.qd[i]
+    push, rate, fastest, speed = d.unexplained[i], d.reaction_rate[i], d.most_speed[i], d.qd[i]
     up, down = rate * (fastest - speed) - least - push, rate * (fastest + speed) + most + push
     _narrow(d, i, most - (down if down < 0.0 else HELP_EASE * down),
             least + (up if up < 0.0 else HELP_EASE * up), d.guided)
@@ -260,7 +260,7 @@ def _ask_for_help(d, i, least, most):
 @inlined
 def _limit_help(d, i, share):
     """Let a joint that helps others in free drive approach its speed limit at the usual rate."""
-    push, rate, fastest, speed = d.unexplained[0, i], d.reaction_rate[i], d.most_speed[i], d.qd[i]
+    push, rate, fastest, speed = d.unexplained[i], d.reaction_rate[i], d.most_speed[i], d.qd[i]
     _narrow(d, i, -rate * (fastest + speed) - min(push, 0.0),
             rate * (fastest - speed) - max(push, 0.0), share)
 

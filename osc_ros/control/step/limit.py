@@ -76,11 +76,12 @@ def _put_window(d):
 
 
 @stage
-def near_bounds(m, d, clearance, gravity):
+def near_bounds(m, d, clearance, gravity, keeps_clear):
     """Compute the bounds of a tick; return -1 if `tau_limited` is within them, without `limit`."""
     # Otherwise return the number of rows, of gravity loads and near pairs; then write the inverse
     # of the inertia matrix, and call `limit`. On entry `qdd_posture` is the acceleration of the
-    # posture, `qdd_law` all others due to the torques. `clearance`: CLEARANCE; gravity [m/s²].
+    # posture, `qdd_law` all others due to the torques. `clearance`: CLEARANCE; gravity [m/s²];
+    # `keeps_clear`: whether distances count.
     count = 0
     step = d.tick / m.blend_time
     d.guided += min(max((1.0 if m.is_guided else 0.0) - d.guided, -step), step)
@@ -96,7 +97,8 @@ def near_bounds(m, d, clearance, gravity):
         count = bounded_loads(m, d, gravity)
         d.loads_idle = IDLE if count < 0 else 0
         count = max(count, 0)
-    count += near_rows(m, d, clearance, count)
+    if keeps_clear:
+        count += near_rows(m, d, clearance, count)
     d.row_count = count
     if not (is_beyond or count > 0 or d.was_at_bound):
         d.limits_work = False
@@ -176,8 +178,8 @@ def keep(d):
         d.last_limited[i] = d.tau[i] - (d.tau_friction[i] - d.tau_driver[i] + d.tau_fading[i])
         for ago in range(3, 0, -1):
             d.commanded[ago, i] = d.commanded[ago - 1, i]
-        d.measured_speed[1, i] = d.measured_speed[0, i]
-        d.unexplained[1, i] = d.unexplained[0, i] if d.counts_unexplained else np.nan
+        d.speed_before[i] = d.measured_speed[i]
+        d.unexplained_before[i] = d.unexplained[i] if d.counts_unexplained else np.nan
 
 
 @kernel
@@ -238,7 +240,7 @@ def limit_wanted(law, m, d):
     _put_acceleration(d, d.wanted, bias, own.qdd_law)
     solves, gentle, share = own.solves, own.gentle, own.damping_share
     own.solves, own.gentle, own.damping_share = 0, 0.0, 0.0
-    is_beyond = near_bounds(law.m, own, law.clearance, law.gravity) >= 0
+    is_beyond = near_bounds(law.m, own, law.clearance, law.gravity, False) >= 0
     dt = min(d.elapsed, max(d.spacing, m.period))
     for i in range(d.n if d.has_sent else 0):
         last, rate = d.sent[i] + own.tau_driver[i], own.most_effort_rate[i]
@@ -268,7 +270,8 @@ Sides = NDArray[np.int64]
 
 # Slots that a new limiter copies from the limiter that it replaces.
 CONTINUED = ('sides', 'near_numbers', 'near_sides', 'gentle', 'guided', 'damping_share',
-             'limits_work', 'has_last', 'last_tau', 'last_limited', 'last_time', 'tau_disturbance')
+             'limits_work', 'has_last', 'last_tau', 'last_limited', 'last_time', 'tau_disturbance',
+             'unexplained_before', 'speed_before', 'commanded')
 FROM_OUTSIDE = 'counts_unexplained',  # slots that the law writes
 
 
@@ -304,9 +307,6 @@ class Limiter:
         m, d, old = self.m, self.d, before.d
         d.take(old, CONTINUED)
         d.was_at_bound = True
-        for one, other in ((d.unexplained, old.unexplained), (d.commanded, old.commanded),
-                           (d.measured_speed, old.measured_speed)):
-            one[1:] = other[1:]
         if not np.array_equal(old.limits, m.limits):
             d.limits[:], d.limits_age = old.limits, 0.0
 
@@ -326,7 +326,7 @@ def limit_torque(law):
     status = stage_at(law.stage, (law, RESPONSE, d.tau_springs, d.link_F, d.qdd_law))
     for i in range(d.n):
         d.tau_limited[i] = d.tau_motion[i] + d.tau_springs[i]
-    near = near_bounds(m, d, law.clearance, law.gravity)
+    near = near_bounds(m, d, law.clearance, law.gravity, True)
     if near >= 0 or d.is_blended:
         status |= stage_at(law.stage, (law, INVERSE_MASS, d.q,
                                        view(d.M_inv, 0, (d.n * d.n,)), d.qd))
