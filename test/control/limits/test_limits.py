@@ -25,7 +25,7 @@ TICK = 0.002  # [s]
 def bounds(q, qd, position, velocity, deceleration, rate):
     """Return the lowest and highest acceleration of one joint."""
     m, d = LAW_M.new(n=1), LAW_D.new(n=1)
-    d.unexplained_before[:], m.payload_ratio = np.nan, 1.0  # no acceleration is taken for unexplained
+    d.unexplained_before[:], m.payload_ratio = np.nan, 1.0  # no acceleration is unexplained
     d.limits[:limits.EFFORT, 0] = *position, velocity, deceleration, rate
     d.q[0], d.qd[0], d.tick = q, qd, TICK
     exceeds(m, d)
