@@ -158,6 +158,7 @@ def trial(name, change, seed):
 
 # A load that appears in an instant moves the arm, and so the torques; only the speed is judged.
 ANY_STEP = to_payload,
+TAKEN = 1.12  # joint speed with a payload that the arm carries at once, and the law after a blend
 
 
 def tasks_from_the_start(robot, usual):
@@ -176,7 +177,7 @@ def largest_steps(name, change, count):
 def assert_smooth(name, change, count):
     step, speed = largest_steps(name, change, count)
     assert change in ANY_STEP or step <= STEP
-    assert speed <= FASTEST
+    assert speed <= (TAKEN if change is to_payload else FASTEST)
 
 
 @pytest.mark.parametrize('change', CHANGES)
