@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from numba import njit
 import numpy as np
@@ -33,7 +34,7 @@ from osc_ros.control.safety.supervision import (
 )
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation
-from osc_ros.control.step.react import judge_load, use_model
+from osc_ros.control.step.react import answer, judge_load, use_model
 from osc_ros.control.tasks.task import Task
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
@@ -48,6 +49,12 @@ PERIOD = 0.002
 @njit(error_model='numpy')
 def choose_model(controller):
     use_model(controller.law, controller.d)
+
+
+@njit(error_model='numpy')
+def answer_state(controller, now, tau):
+    law, d = controller.law, controller.d
+    answer(law, controller.m, d, now, tau, d.time != law.d.last_time)
 
 
 @njit(error_model='numpy')
@@ -73,7 +80,8 @@ class Composed(Engine):
             self._observe(sent)
         is_held = self.guard.watch() or d.stopped > 0
         choose_model(self.record)
-        self._command(torque_to_send(self.guard, None if is_held else self._law_torque), stamp)
+        self._command(torque_to_send(self.guard, None if is_held else self._law_torque,
+                                     partial(answer_state, self.record)), stamp)
         compare_loads(self.record)
         if not comes_first:
             self._observe(sent)

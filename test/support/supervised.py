@@ -29,16 +29,20 @@ def _answered():
     return entry(_answer, M.numba_type, D.numba_type, types.float64, VECTOR)
 
 
-def torque_to_send(guard, law=None):
+def torque_to_send(guard, law=None, answer=None):
     """
     Return the torque (n,) that a supervisor sends now: of a reaction, or else of `law()`.
 
-    A law that raises, or returns numbers that are not finite, is a fault.
+    A law that raises, or returns numbers that are not finite, is a fault. `answer` writes the
+    torque for a time and the torque of the law; default: without the limits of a law.
 
     """
     tau = NO_LAW if guard.watch() or law is None else _law_torque(guard, law)
     guard.d.model = guard.model.record
-    _answered()(guard.m, guard.d, guard.clock(), tau)
+    if answer is None:
+        _answered()(guard.m, guard.d, guard.clock(), tau)
+    else:
+        answer(guard.clock(), tau)
     return guard.answer_torque
 
 
