@@ -23,7 +23,7 @@ from osc_ros.control.model_error.friction import least_inertia
 from osc_ros.control.model_error.observer import MomentumObserver
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
-from osc_ros.control.setpoint.posture import CALM
+from osc_ros.control.setpoint.posture import CALM, posture_acceleration
 from osc_ros.control.setpoint.set_point_generator import Draft, STOP
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.step.entries import entries
@@ -431,5 +431,7 @@ class CompiledLaw:
         """Raise the error for a state (n,), (n,) for which `torque` returns REFUSED."""
         if self.failure is not None:
             raise self.failure
+        # of this state again, because a reaction to the refusal overwrites that of the tick
+        posture_acceleration(self.m, self.d, self.record.posture, qd, self.d.qdd_posture)
         self.space.outward(q, qd, posture_acceleration=self.d.qdd_posture)
         raise InputError('the motion of the links is not finite')
