@@ -43,6 +43,7 @@ def step(controller):
     # REFUSED, INFINITE: the law has no torques, a fault; those of a reaction.
     law, m, d = controller.law, controller.m, controller.d
     before, now = d.time, d.now
+    use_model(law, d)  # that of the last state may be gone
     code = check(controller, law, m, d)
     if code == COMPUTED and is_repeated(law.run, d):
         assign(law.d.tau, law.run.tick_tau[0])
@@ -120,13 +121,13 @@ def watch(controller, now, longest, command):
     # `command`: torques (n,) of another controller for the newest state, sent if no reaction is in
     # force; else (0,).
     law, m, d = controller.law, controller.m, controller.d
+    use_model(law, d)
     d.has_changed = update(m, d, now)
     d.asks = WAITS if ends(d) else 0
     is_due = longest < 0.0 or len(command) == d.n
     if replaces_law(d):
         is_due = longest < 0.0 or d.is_blind or now - d.came >= longest
     if d.leaves or d.is_open and is_due:
-        use_model(law, d)
         answer(law, m, d, now, command, False)
         return 1
     for i in range(d.n):
