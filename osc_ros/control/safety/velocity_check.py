@@ -232,20 +232,8 @@ def put_position(m, d, time, q, qd):
 
 @inlined
 def forget_positions(d):
-    """Begin anew, because the stamps have gone back: it may be another driver."""
-    d.fit_count = d.noise_count = 0
-    for i in range(d.n):
-        d.steps[i] = d.divisor[i] = d.noise_steps[i] = d.noise_sums[i] = 0.0
-        d.divided[i], d.is_varied[i], d.is_learned[i] = 0, False, False
-
-
-@inlined
-def _store(m, d, time, q, qd):
-    """Store a state unless it is stored."""
-    if d.fit_count > 0 and time < d.fit_times[d.fit_newest]:
-        forget_positions(d)
-    if d.fit_count == 0 or time > d.fit_times[d.fit_newest]:
-        put_position(m, d, time, q, qd)
+    """Begin anew, because the stamps have gone back."""
+    d.fit_count = 0
 
 
 @inlined
@@ -330,8 +318,7 @@ WATCHED = 0.3  # time after a velocity did not fit in which the model helps to e
 # times BAND and SHARE counts EACH, a larger one at most MOST_EACH, and each state takes 1 away.
 EACH, MOST_EACH, EXCEEDED = 2.0, 8.0, 16.0
 FAST = 1.0  # a joint whose velocity limit is higher is compared as if this were its limit [rad/s]
-# Numbers of intervals that show the kind of wrong velocities: of degrees, and of another factor.
-LEAST_ROWS, FACTOR_ROWS = 1, 2
+LEAST_ROWS = 1  # number of intervals that show the kind of wrong velocities
 IRREGULAR = 2.5  # after a longer time, relative to the mean, stamps show no velocity
 # Velocities have a factor if the squared steps of the positions are CLEAR times their noise.
 CLEAR = 4.0
@@ -343,7 +330,6 @@ IN_DEGREES = 30.0, 110.0  # ratios to the speed of the positions that count as d
 TURNED = -1.6, -0.6  # ratios that count as a wrong sign
 NOTHING = 1e-3  # square of the largest ratio that counts as zero
 ALIKE = 0.2  # largest residual of an explanation, relative to the velocities
-PAIR = 0.01  # the same for two joints that have each other's velocities
 SMALLEST = 0.05  # velocities are not divided by a smaller factor
 LATEST = 12  # largest delay that is tried [intervals]
 
@@ -396,18 +382,14 @@ def _name_kind(d, i):
     qq = max(qq - noise, 0.0)
     if qq < CLEAR * noise and max(said * said, ii) < CLEAR * noise * IN_DEGREES[1]**2:
         return False  # noise may hide that the joint moves
-    gain = iq / qq if qq > 0.0 else 0.0
-    has_factor = (gain > 0.0 or TURNED[0] < gain < TURNED[1]) and ii - iq * gain < ALIKE * ii
-    if has_factor and d.rows <= FACTOR_ROWS and ii > NOTHING * qq and (
-            np.abs(np.radians(gain) - 1.0) > ALIKE):
-        return False  # motions begin alike: the velocities may be another's
     d.is_told[i], d.velocity_kind[i], d.kind_figures[i, 1] = 0, UNKNOWN, said
+    gain = iq / qq if qq > 0.0 else 0.0
     d.kind_figures[i, 0], d.kind_figures[i, 2] = gain, 0.0
     if qq > 0.0 and ii <= NOTHING * qq:
         d.velocity_kind[i] = ZERO
         return True
     best = ALIKE * ii
-    if has_factor:
+    if (gain > 0.0 or TURNED[0] < gain < TURNED[1]) and ii - iq * gain < best:
         d.kind_figures[i, 2] = gain
         d.velocity_kind[i] = (DEGREES if IN_DEGREES[0] < gain < IN_DEGREES[1] else
                       SIGN if TURNED[0] < gain < TURNED[1] else SCALED)
@@ -416,21 +398,15 @@ def _name_kind(d, i):
             return True
         best = 0.5 * (ii - iq * gain)  # it has a parameter more than the following ones
     for other in range(d.n):
-        # a factor fits joints with each other's velocities, too, while they move alike
         left, _, _, _ = _residuals(d, i, other, 0, 1.0)
-        back, _, _, also = _residuals(d, other, i, 0, 1.0)
-        is_pair = left < PAIR * ii and back < PAIR * also and np.abs(gain + 1.0) > SHARE
-        if other != i and (left < best or is_pair):
-            best, d.velocity_kind[i] = min(left, best), EXCHANGED
+        if other != i and left < best:
+            best, d.velocity_kind[i] = left, EXCHANGED
             d.kind_figures[i, 0], d.kind_figures[i, 2] = other, 1.0
     for late in range(2, LATEST):
         left, _, _, _ = _residuals(d, i, i, late, 1.0)
         if left < best:
             best, d.velocity_kind[i] = left, LATE
             d.kind_figures[i, 0], d.kind_figures[i, 2] = late * INTERVAL, 0.0
-    if d.velocity_kind[i] == SCALED and np.abs(gain - 1.0) < SHARE:  # they fit in the mean
-        d.velocity_kind[i], d.exceeded[i] = FITS, 0.0
-        return False
     return True
 
 
@@ -557,12 +533,15 @@ def _follow(m, d, time, q, qd):
         time - d.changed_time > FROZEN_LONG)
     was_quiet = not is_repeated and time - d.changed_time > max(QUIET, 2.0 * dt)
     if d.states_seen == 0 or dt < 0.0 or dt > max(GAP, PERIODS * d.stamp_spacing) or was_quiet:
+        if dt < 0.0:
+            forget_positions(d)
         if d.states_seen > 0 and dt > 0.0:
             d.stamp_spacing += 0.1 * (min(dt, LONGEST) - d.stamp_spacing)
         _begin(d, time, q, qd)
     else:
         _advance(m, d, time, q, qd, not is_repeated or rests)
-    _store(m, d, time, q, qd)
+    if d.fit_count == 0 or time != d.fit_times[d.fit_newest]:  # not seen before the activation
+        put_position(m, d, time, q, qd)
 
 
 @inlined
@@ -667,8 +646,7 @@ def _compare_slopes(m, d):
             # one step of unknown resolution may be a count, or of several intervals
             noise, step = unsure * d.noise_steps[i], d.steps[i]
             error = STEPS * max(step if d.is_learned[i] else 0.0, noise)
-            is_one = repeats and d.fit_step[i] > 0.0 or step == 0.0
-            noise = BETWEEN * max(d.fit_step[i] if is_one else step, noise)
+            noise = BETWEEN * max(d.fit_step[i] if repeats or step == 0.0 else step, noise)
             mean, irregular = -way[i] / lasted, jitter / spacing
             d.fit_error[i] = error * (3.0 / count)**1.5 / least + irregular * np.abs(d.estimate[i])
             if _is_coarse(d, i) and np.abs(d.fit_qd[newest, i] - d.filter[1, i]) <= SAME:
@@ -683,13 +661,11 @@ def _compare_slopes(m, d):
             if left > np.abs(d.fit_left[i]):
                 d.fit_left[i] = left if now > 0.0 else -left
             # errors of both signs cancel in the mean
-            found = _corrected(d, newest, i)
-            differs = found - d.estimate[i]
-            least_error = (BAND * min(m.fastest[i], FAST) + SHARE * np.abs(d.estimate[i])
-                           + d.fit_error[i] + 1.5 * rough[i] + STEPS * step / least)
-            if np.abs(differs) > max(least_error, np.abs(d.fit_left[i])) and np.abs(
+            found, least_error = _corrected(d, newest, i), BAND * m.fastest[i] + SHARE * np.abs(
+                d.estimate[i]) + d.fit_error[i] + 1.5 * rough[i] + STEPS * step / least
+            if d.fit_left[i] == 0.0 and np.abs(found - d.estimate[i]) > least_error and np.abs(
                     found - _earlier_slope(m, d, i, 0.0)) > least_error:
-                d.fit_left[i] = differs
+                d.fit_left[i] = found - d.estimate[i]
             is_complete = is_complete and d.fit_error[i] <= BAND * m.fastest[i]
         if is_complete:
             break
@@ -802,7 +778,11 @@ def fit_velocities(m, d, time, q, qd):
 @kernel
 def observe(m, d):
     """Store the sample of an arm that is not controlled: its noise is known at an activation."""
+    time, newest = d.sample_time, d.fit_newest
     for i in range(d.n):
         if not (np.isfinite(d.sample_q[i]) and np.isfinite(d.sample_qd[i])):
             return
-    _store(m, d, d.sample_time, d.sample_q, d.sample_qd)
+    if d.fit_count > 0 and time < d.fit_times[newest]:
+        forget_positions(d)
+    if d.fit_count == 0 or time > d.fit_times[newest]:
+        put_position(m, d, time, d.sample_q, d.sample_qd)
