@@ -58,6 +58,12 @@ def add_robot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--tip', help='link that is controlled (end of the longest chain)')
 
 
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add --config, a file of parameters of the nodes."""
+    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
+                        'of the robot; osc_simulator: the simulated arm')
+
+
 def with_robot(parser: argparse.ArgumentParser, arguments: list[str] | None
                ) -> argparse.Namespace:
     """Return the options of a parser with `add_robot`; end with status 2 if none names a robot."""

@@ -176,8 +176,9 @@ class CompiledLaw:
 
     def put_leash(self, posture: Any) -> None:
         """Write the lag at which the motion of a record SET_POINT pauses, and `calm`."""
-        # It does not pause without a joint drive, nor for joints that it leads beyond their
-        # limits for a while, because it began there: they cannot follow, and it must come back.
+        # A motion never pauses if there is no joint drive. It does not pause for a joint whose
+        # motion begins beyond a position limit: the joint cannot follow until the motion is back
+        # within the limits, so the motion must go on.
         drive, (lower, upper) = self.settings.joints or NO_DRIVE, self.robot.position_limits.T
         least, most = posture.extremes
         posture.calm, posture.leash[:] = CALM * drive.ramp, np.where(
@@ -351,7 +352,8 @@ class CompiledLaw:
             raise errors[0]
 
     def drafts(self, period: float, margin: float) -> list[Draft]:
-        """Do the same, but return the plans of the targets for a time ahead [s]: to be made."""
+        """Like `plan`, but return a `Draft` for each target that needs a plan, and make none."""
+        # The drafts are for a time `margin` [s] after the last tick.
         self._count_period(period)
         return [one for level in self.levels if (one := level.draft(margin)) is not None]
 

@@ -450,9 +450,10 @@ OF_LIMITS = (
     Slot('qdd_law', ('n',), 'rad/s², m/s²', 'acceleration of the law'),
     Slot('lowest', ('n',), 'rad/s², m/s²', 'lower bounds of the acceleration'),
     Slot('highest', ('n',), 'rad/s², m/s²', 'upper bounds of the acceleration'),
-    Slot('unexplained', ('n',), 'rad/s², m/s²', 'measured acceleration minus commanded '
-         'acceleration, averaged'),
-    Slot('unexplained_before', ('n',), 'rad/s², m/s²', 'this of the last tick; NaN: unknown'),
+    Slot('unexplained', ('n',), 'rad/s², m/s²', 'average of the measured minus '
+         'the commanded acceleration'),
+    Slot('unexplained_before', ('n',), 'rad/s², m/s²', '`unexplained` of the last tick; NaN: '
+         'unknown'),
     Slot('surprise', ('n',), 'rad/s², m/s²', 'what this difference exceeds its average by'),
     Slot('surprise_gain', ('n',), '', 'factor on the weight of `surprise` in the average'),
     Slot('measured_speed', ('n',), 'rad/s, m/s', 'velocities of this tick'),

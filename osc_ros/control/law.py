@@ -916,8 +916,8 @@ class Law:
             raise errors[0]
 
     def drafts(self, margin: float) -> list[Draft]:
-        """Do the rest of `plan` after `advance_change`, but only return the plans of motions."""
-        # They are for a time `margin` [s] after the last tick, and have to be made.
+        """Do the rest of `plan` after `advance_change`, but return the plans of motions unmade."""
+        # They are for a time `margin` [s] after the last tick.
         errors = self._begin_deferred()
         found = {one.of: one for setup in self._setups()
                  for one in setup.drafts(self._period_for_gains, margin)}
@@ -940,7 +940,7 @@ class Law:
         return bool(self._deferred)
 
     def _begin_deferred(self) -> list[InputError]:
-        """Make the commands that have waited for a change that has begun; return errors."""
+        """Do the commands that had to wait for a change, if it has begun; return their errors."""
         errors: list[InputError] = []
         if not self.waits:
             commands, self._deferred = self._deferred, []

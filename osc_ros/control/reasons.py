@@ -38,6 +38,7 @@ AHEAD = 0.1, 0.02  # largest distance to a position limit that holds a joint bac
 FAST = 0.8  # share of the speed limit from which this limit holds a joint back
 WEAK = 0.1  # ratio of singular values below which the joints hardly move a link
 LENGTH = 0.5  # an angle times this length compares with a distance [m]
+SCALE = np.array([LENGTH] * 3 + [1.0] * 3)  # by which to multiply angles and distances [m; –]
 LEAST_PART = 0.5  # least share of the error along weak directions to be the reason
 LEAST_GAIN_SHARE = 0.98  # variations of the period reduce gains by less
 # least residual: share of the effort limit, added torque [N m, N]
@@ -267,13 +268,13 @@ class Case:
         if not (found.wrench.any() and np.isfinite(found.qd).all()):
             return -1, 0.0
         along = np.sign(found.wrench) * (self.jacobian @ found.qd)
-        axis = int(np.argmax(np.abs(found.wrench) * np.array([LENGTH] * 3 + [1.0] * 3)**-1))
+        axis = int(np.argmax(np.abs(found.wrench) / SCALE))
         return (axis, float(along[axis])) if along[axis] > CREEPS else (-1, 0.0)
 
     @cached_property
     def weak(self) -> Array:
         """Part (6,) of the error's direction along which the joints hardly move the link."""
-        found, scale = self.figures.error, np.array([LENGTH] * 3 + [1.0] * 3)
+        found, scale = self.figures.error, SCALE
         if found is None or not found.any() or not np.isfinite(self.figures.q).all():
             return np.zeros(6)
         U, sizes, _ = np.linalg.svd(self.jacobian * scale[:, None])

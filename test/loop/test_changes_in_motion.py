@@ -854,7 +854,7 @@ REACTING = [('tiago', 'retract', 'right'), ('tiago', 'gravity', 'right'),
 
 def with_reaction(name, reaction, load, seed):
     """Return an arm after a reaction to a contact at full speed of the joints, and the steps."""
-    # An unknown payload may trip the watchdog earlier.
+    # If the payload is unknown, another watchdog may start a reaction before this one.
     robot, mass = robot_of(name), HALF[name]
     lower, upper = robot.position_limits.T
     arm = Attacked(name, replace(Settings.of(robot), joints=JointDrive()),

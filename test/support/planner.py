@@ -10,7 +10,7 @@ ATTEMPTS = 3  # after so many plans that came too late, states wait for the plan
 
 class Planner:
     """
-    Answers states with an engine, and makes the plans that these ask for.
+    Answers states with an engine, and makes the plans that the engine then requests.
 
     `used` counts the plans for a time ahead that were in time.
 

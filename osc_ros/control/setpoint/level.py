@@ -287,7 +287,7 @@ class Level:
         self.generator.plan(self.task.limits)
 
     def draft(self, margin: float) -> Draft | None:
-        """Return plans for the target a time ahead [s], see `SetPointGenerator.draft`."""
+        """Return a plan to make, for `margin` [s] after the last tick; None if none is needed."""
         return self.generator.draft(self.task.limits, margin)
 
     def jump(self, time: float = -math.inf) -> None:

@@ -251,8 +251,8 @@ STATE = Table(
 
 plan_at, state_at = PLAN.at, STATE.at  # kernels take the functions
 PLAN_WORDS = len(PLAN.new().words)
-# Largest deviations from the expected motion at which the next plan is still taken over: of the
-# time on its clock [s]; of the rate, relative to it.
+# The next plan is taken over only if the present motion is where it was expected to be: the time
+# on its clock within MOST_OFF [s], and its rate within the share MOST_FASTER of the expected one.
 MOST_OFF, MOST_FASTER = 0.005, 0.1
 
 
@@ -550,7 +550,7 @@ def note_loss(m, d):
 
 @inlined
 def _share_loss(guides):
-    """Give targets on paths that begin and end together, equally late, their largest loss."""
+    """Give all targets whose paths have the same times, and are equally late, the same loss."""
     for i in range(len(guides)):
         plan, one = plan_at(guides[i, 0]), state_at(guides[i, 1])
         if one.loss == 0.0 or plan.kind != PATH:

@@ -185,7 +185,7 @@ def beginning(at: Any, bounds: Array) -> tuple[Array, float | None]:
 
 
 def hold_joints(at: Any, q: Array) -> None:
-    """Set both the goal and the set-point to q (n,), at rest."""
+    """Set the goal and the set-point to q (n,), with zero velocity and acceleration."""
     at.wanted[:], at.state[:], at.now[:], at.is_moving = q, 0.0, q, False
 
 

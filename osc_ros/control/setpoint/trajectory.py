@@ -445,7 +445,7 @@ def _point(path: Path, time: float) -> str:
 
 
 def _is_near(pose: Array, poses: Array) -> bool:
-    """Whether a pose (4, 4) is near the first of several poses; for the distance see NEAR."""
+    """Whether a pose (4, 4) is close to poses[0]: NEAR and NEAREST define how close."""
     away, step = pose_error(poses[0], pose), pose_error(poses[0], poses[1])
     lengths = np.linalg.norm([away.reshape(2, 3), step.reshape(2, 3)], axis=2)
     return bool((lengths[0] <= np.maximum(NEAR * lengths[1], NEAREST)).all())

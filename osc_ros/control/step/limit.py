@@ -221,7 +221,7 @@ def limit_wanted(law, m, d):
     """Bring `wanted` of D, the torque of a reaction, within all limits of the law."""
     # The model is that of the reaction. There are no tasks: B = 0. The window of the torques
     # includes their rates: if each were limited on its own, joints would drive each other.
-    own, rows, is_beyond = law.d, d.room_rows, False
+    own, rows = law.d, d.room_rows
     bias, rest = rows[8], rows[0]
     put_inertia(d.model, d.q, rows, rows[4], d.room_matrix)
     put_inverse(d.room_matrix, d.room_chosen, d.room_factor, d.room_inverse)

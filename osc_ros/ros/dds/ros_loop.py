@@ -403,7 +403,7 @@ class Loop:
                 or bool(self._owner.get_clock().ros_time_is_active))
 
     def _plan(self) -> None:
-        """Make the plans that compiled code requests, while states are answered."""
+        """Plan motions when compiled code requests it; states are answered meanwhile."""
         _show_name()
         took, in_vain = 0.001, 0  # time of the last plans [s]; attempts for which it was too short
         while True:

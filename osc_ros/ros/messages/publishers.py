@@ -32,8 +32,9 @@ def publishers(node: Node, topic: str) -> dict[str, str]:
 def sends_whole_states(node: Node, topic: str, names: Sequence[str], joints: Sequence[str]
                        ) -> bool:
     """Return whether a topic has one publisher, which names all joints, and not only some."""
-    # `names`: of its last message. Otherwise use the states that a controller says it has
-    # answered, on ~/commands_stamped: it knows whose states they are.
+    # `names`: the joints in the last message of the topic. If this is False, take the states from
+    # ~/commands_stamped: a controller sends there the states that it has answered, and it knows
+    # which publisher they are from.
     return bool(joints) and {*joints} <= {*names} and node.count_publishers(topic) == 1
 
 

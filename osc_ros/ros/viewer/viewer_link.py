@@ -182,7 +182,7 @@ class ControllerLink:
                                    if len(message.effort) == len(message.name) else None)
 
     def _newest(self, topic: int) -> bytes | None:
-        """Return the newest message of the inbox on a topic since the last call, or None."""
+        """Return the newest message on a topic since the last call; None if none has come."""
         data = newest = None if self._inbox is None else self._inbox.take(topic)
         while self._inbox is not None and data is not None:
             newest, data = data, self._inbox.take(topic)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from osc_ros.commandline import (
+    add_config,
     add_json,
     add_robot,
     colored_text,
@@ -53,8 +55,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('file', nargs='?', type=Path, metavar='FILE',
                         help='a URDF, with xacro expanded: the same as --urdf FILE')
     add_robot(parser)
-    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
-                        'of the robot; osc_simulator: the simulated arm')
+    add_config(parser)
     parser.add_argument('--static', action='store_true', help='do not simulate; without ROS this '
                         'looks at the description only')
     parser.add_argument('--duration', type=float, default=10.0,
@@ -80,7 +81,7 @@ def _check(options: argparse.Namespace) -> int:
                          'name')
     text = robot_text(options)
     try:
-        about = _described(options, text)
+        about, given = _described(options, text)
     except ModelError as error:
         asked, known = set(filter(None, (options.base, options.tip))), named_in(text)
         if not known or not asked <= known:
@@ -98,7 +99,7 @@ def _check(options: argparse.Namespace) -> int:
     verdict = 'can be controlled' if follows else 'CANNOT BE CONTROLLED as it is'
     if follows and not options.static:
         from osc_ros.tools.check import following
-        found, notes = following.followed(options)
+        found, notes = following.followed(*given, options.duration)
         for note in notes:
             print(colored_text(f'note: {note}', 'warn'))
         following.tell(found, options)
@@ -111,19 +112,21 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if follows else 1
 
 
-def _described(options: argparse.Namespace, text: str) -> Findings:
-    """Return the findings about the arm, with the parameters of the nodes if ROS is there."""
+def _described(options: argparse.Namespace, text: str) -> tuple[Findings, tuple[Any, ...]]:
+    """Return the findings about the arm, and the parameters of the nodes, if ROS is there."""
     has_ros = not options.static or find_spec('rclpy') is not None
     if options.urdf or not has_ros:  # else the robot's file of parameters names base and tip
         root, ends = ends_of_chains(text)
         options.base, options.tip = options.base or root, options.tip or ends[0][0]
     if has_ros:
         from osc_ros.tools.check import following
-        return following.described(options)
+        from osc_ros.tools.check.robot_options import given_parameters, own_parameters
+        given = given_parameters(options), own_parameters(options)
+        return following.described(*given), given
     if options.config:
         raise InputError('--config needs ROS, whose packages were not found')
     robot, warned = loaded(lambda: Robot.from_urdf(text, options.base, options.tip))
-    return findings(robot, text, warned)
+    return findings(robot, text, warned), ()
 
 
 if __name__ == '__main__':

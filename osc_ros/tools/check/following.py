@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Describes an arm by the parameters of the nodes, and checks whether it follows."""
+"""What osc_check does with the parameters of the nodes: describe the arm, see if it follows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,12 @@ from osc_ros.tools.check.description_rules import loaded
 from osc_ros.tools.check.findings import Findings, findings
 from osc_ros.tools.check.judgement import error_table
 from osc_ros.tools.check.parameter_files import NODES, Parameters, text_of
-from osc_ros.tools.check.robot_options import (
-    given_parameters,
-    own_parameters,
-    users_files,
-    write_new,
-)
+from osc_ros.tools.check.robot_options import users_files, write_new
 
 
-def described(options: argparse.Namespace) -> Findings:
+def described(parameters: Parameters, own: dict[str, Any]) -> Findings:
     """Return the findings about the arm that the parameters of the nodes describe."""
-    parameters, own = given_parameters(options), own_parameters(options)
+    # `own` parameters override those of the files.
     values, arm = (parameters.values(f'osc_{node}', own) for node in ('controller', 'simulator'))
     require_bandwidth(values, 1.0 / values['rate'])  # as the node does
     text = robot_parameters.description(values)
@@ -46,9 +41,10 @@ def described(options: argparse.Namespace) -> Findings:
                     robot_parameters.locked_positions(values))
 
 
-def followed(options: argparse.Namespace) -> tuple[Check, tuple[str, ...]]:
-    """Simulate the arm; return whether it follows, and notes on what was chosen for it."""
-    wanted = without_start(given_parameters(options), own_parameters(options), options.duration)
+def followed(parameters: Parameters, own: dict[str, Any], duration: float
+             ) -> tuple[Check, tuple[str, ...]]:
+    """Simulate the arm for a time [s]; return whether it follows, and notes on what was chosen."""
+    wanted = without_start(parameters, own, duration)
     with ProgressBar('osc_check') as bar, warnings.catch_warnings():
         warnings.simplefilter('ignore', ModelWarning)  # they are among the notes
         wanted = with_start(wanted, lambda what: bar.show(0.0, str(what)))

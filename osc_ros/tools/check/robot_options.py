@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from osc_ros.commandline import add_config
 from osc_ros.errors import OscError
 from osc_ros.model.ends import ends_of_chains
 from osc_ros.ros.parameters import robot_parameters
@@ -24,8 +25,7 @@ def add_robot_options(parser: argparse.ArgumentParser, default: str = 'panda') -
     robot.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
     parser.add_argument('--base', help='link that is fixed to the ground')
     parser.add_argument('--tip', help='link that is controlled')
-    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
-                        'of the robot; osc_simulator: the simulated arm')
+    add_config(parser)
 
 
 def require_robot(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
