@@ -142,7 +142,8 @@ def test_arm_that_compensates_its_weight_is_controlled(spin, compensates):
     goal[:3, 3] += [0.03, -0.05, 0.02]
     rig.client.aim(goal)
     spin(lambda: rig.client.reached, why='for the goal')
-    assert np.allclose(true_pose(rig.client.states[-1].position), goal, atol=2e-3)
+    spin(lambda: np.allclose(true_pose(rig.client.states[-1].position), goal, atol=2e-3),
+         why='for the arm to be there')
     [result] = rig.node.set_parameters(given(payload__mass=0.1))
     assert result.successful, result.reason
 
