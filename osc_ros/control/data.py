@@ -97,6 +97,9 @@ ESTIMATE = (
     Slot('filter_time', (), 's', 'stamp of the last position of the longer fit'),
     Slot('filter_begin', (), 's', 'stamp of the first position of the longer fit'),
     Slot('filter', (4, 'n'), '', 'position, velocity, acceleration and error of the longer fit'),
+    Slot('fit_memory', ('n',), 's', 'time constant of the longer fit, unless a force acts'),
+    Slot('model_change', ('n',), 'rad/s², m/s²', 'change of the acceleration of the model since '
+         'the last state; 0: unknown'),
     Slot('steps', ('n',), 'rad, m', 'resolution of the positions; 0: unknown'),
     Slot('divisor', ('n',), 'rad, m', 'common divisor of the last steps of the positions'),
     Slot('divided', ('n',), '', 'number of these steps', int),
@@ -174,14 +177,23 @@ D = Table(
     Slot('integral', ('n',), 'rad, m', 'integral of the velocities `typical`'),
     Slot('path', ('n',), 'rad, m', 'sum of the sizes of the changes of `travel`, from interval '
          'to interval'),
-    Slot('exceeded', ('n',), '', 'how often a velocity exceeded its bounds recently, see '
-         '`velocity_check`', int),
-    Slot('bounded_until', (), 's', 'time until which all velocities are bounded strictly'),
+    Slot('exceeded', ('n',), '', 'how much a velocity exceeded its bounds recently, see '
+         '`velocity_check`'),
+    Slot('fit_way', ('n',), 'rad, m', 'way from the last position of a fit back to the first'),
+    Slot('fit_said', ('n',), 'rad, m', 'integral of the velocities in this time'),
+    Slot('fit_slope', ('n',), 'rad/s, m/s', 'slope of the positions in its first interval'),
+    Slot('fit_rough', ('n',), 'rad/s, m/s', 'largest change of this slope'),
+    Slot('fit_first', ('n',), 'rad/s, m/s', 'mean error of the velocities in the last interval'),
+    Slot('fit_step', ('n',), 'rad, m', 'largest step of the positions in this time'),
+    Slot('fit_error', ('n',), 'rad/s, m/s', 'error of the slope of the positions'),
+    Slot('fit_left', ('n',), 'rad/s, m/s', 'mean error of the velocities that noise does not '
+         'explain'),
+    Slot('watched_until', (), 's', 'stamp until which the model helps to estimate velocities'),
+    Slot('model_qdd', ('n',), 'rad/s², m/s²', 'last acceleration that the model gave'),
+    Slot('model_time', (), 's', 'stamp of the state to which it belongs'),
     Slot('rough', ('n',), 'rad, m', 'last difference of velocity · time and step'),
     Slot('noise', ('n',), 'rad², m²', 'sum of half the squares of the changes of `rough`: the '
          'variance of `integral`'),
-    Slot('recent_products', (2, 'n'), 'rad², m²', 'recent sums of the products of steps of the '
-         'positions: with those of `integral`, with themselves'),
     Slot('has_leapt', (), '', 'whether a velocity of the last state jumped and no position', bool),
     Slot('speed_jumps', (), '', 'number of jumps of velocities without the positions', int),
     Slot('rows', (), '', 'number of intervals so far', int),

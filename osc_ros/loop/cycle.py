@@ -272,6 +272,7 @@ class Cycle(ABC):
         """Do the part of `update` up to the command; if `asks` is then True, call `plan`."""
         if (controller := self.controller()) is None:  # idle
             self._take(time, q, qd, stamp, arrived, effort)
+            self.guard.observe(time, q, qd)
             return True
         return self._process_answer(self._finished(self._answering.answer(
             controller, (time, q, qd, stamp, arrived), effort, self.guard.clock())))

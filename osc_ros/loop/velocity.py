@@ -17,7 +17,6 @@ from osc_ros.control.safety.velocity_check import (
     forget_positions,
     put_estimate,
     put_position,
-    WINDOW,
 )
 from osc_ros.dynamics.algebra.spatial import assign
 from osc_ros.errors import InputError
@@ -104,7 +103,7 @@ def _begin_fade(d, time, away, is_known):
 
 @inlined
 def _change(d, time, measured):
-    is_known, left = d.is_known[0] != 0 and put_estimate(d, d, WINDOW), _left(d, time)
+    is_known, left = d.is_known[0] != 0 and put_estimate(d, d), _left(d, time)
     for i in range(d.n):
         d.estimate[i] += left * d.away[0, i] - measured[i]
     _begin_fade(d, time, d.estimate, is_known)
@@ -132,7 +131,7 @@ def find_velocity(d, time, q, measured, may_change, qd):
         return CHANGES
     _copy_row(d, 1, 0)
     # difference of the sources at the last state with measured velocities
-    is_known = (is_other and not is_measured and put_estimate(d, d, WINDOW)
+    is_known = (is_other and not is_measured and put_estimate(d, d)
                 and d.is_known[0] != 0)
     if is_known:
         for i in range(d.n):
@@ -145,7 +144,7 @@ def find_velocity(d, time, q, measured, may_change, qd):
         d.used[0] = _MEASURED
         assign(qd, measured)
     else:
-        if not put_estimate(d, d, WINDOW):
+        if not put_estimate(d, d):
             return TOO_FEW
         if is_other and d.is_known[0] != 0:
             _begin_fade(d, time, qd, is_known)

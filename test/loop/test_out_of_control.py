@@ -382,8 +382,8 @@ def test_noise_of_the_positions_does_not_matter_while_the_velocities_are_right(n
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     for drives in (True, False):
         arm = Attacked(name, replace(Settings.of(robot), joints=JointDrive()) if drives else
-                       FreeDrive().applied_to(Settings.of(robot)))
-        arm.seen = lambda q, qd: (q + noise * rng.normal(size=len(q)), qd)
+                       FreeDrive().applied_to(Settings.of(robot)),
+                       seen=lambda q, qd: (q + noise * rng.normal(size=len(q)), qd))
         arm.run(0.04)
         if drives:
             goal = arm.plant.q + rng.choice([-1.2, 1.2], robot.n)
@@ -398,6 +398,48 @@ def test_noise_of_the_positions_does_not_matter_while_the_velocities_are_right(n
         assert max(arm.speeds) < 1.05  # Kinova and TIAGo without end
         assert {cause for cause, _, _ in arm.changes} <= {'contact', ''}
         assert not arm.engine.guard.d.velocity_kind.any()
+
+
+def pushed_in_free_drive(name, seen, pushes=1):
+    """Return an arm in free drive that is pushed while its driver always reports `seen(q, qd)`."""
+    robot = robot_of(name)
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    arm = Attacked(name, FreeDrive().applied_to(Settings.of(robot)),
+                   np.clip(home(robot), lower + 0.15, upper - 0.15), seen)
+    arm.run(0.04)
+    for push in range(pushes):
+        arm.force = PUSHES[name] * direction(push)
+        arm.run(0.4)
+        arm.force = np.zeros(3)
+        arm.run(0.1)
+    return arm
+
+
+GUIDED = [kind for kind in WRONG_VELOCITIES
+          if kind not in ('sign of one', 'zeros', 'far exchanged')]
+
+
+@pytest.mark.parametrize('name, kind', quick_if(
+    lambda name, kind: name == 'kinova', [(name, kind) for name in PUSHES for kind in GUIDED]))
+def test_no_kind_of_wrong_velocities_loses_an_arm_that_a_hand_guides(name, kind):
+    driver = WRONG_VELOCITIES[kind][0]()
+    arm = pushed_in_free_drive(name, lambda q, qd: (q, driver(q, qd)), pushes=3)
+    assert max(arm.speeds) < 1.02  # right velocities: 1.01
+    if kind == 'positions':
+        assert max(arm.speeds[:20]) < 0.15  # at rest
+    said = [text for cause, _, text in arm.changes if cause == 'velocity']
+    assert said and any(joint in said[0] for joint in arm.robot.joint_names)
+
+
+@pytest.mark.parametrize('name, kind', quick_if(
+    lambda name, kind: (name, kind) in (('kinova', 'one zero'), ('kinova', 'late'), (
+        'tiago', 'sign')),
+    [(name, kind) for name in PUSHES for kind in GUIDED]))
+def test_no_wrong_velocities_lose_a_guided_arm_whose_positions_have_noise(name, kind):
+    rng, driver = np.random.default_rng(123), WRONG_VELOCITIES[kind][0]()
+    arm = pushed_in_free_drive(
+        name, lambda q, qd: (q + 5e-5 * rng.normal(size=len(q)), driver(q, qd)), pushes=3)
+    assert max(arm.speeds) < 1.25
 
 
 def test_one_velocity_that_jumps_is_replaced_and_changes_nothing():

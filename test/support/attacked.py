@@ -17,6 +17,7 @@ from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.loop.engine import Engine
 
 PERIOD = 0.002  # [s]
+RESTED = 20  # number of states before the activation
 BRAKE = 3.0  # torque of the arm's brakes, relative to the effort limits
 
 
@@ -89,7 +90,10 @@ class Attacked:
             self._take, self._hear)
         self.engine.guard.clock = lambda: self.now
         self.update = self.engine.update  # answers a state, and plans
-        self.engine.update(self.now, *self.seen(self.plant.q, self.plant.qd), (1, 0), self.now)
+        for k in range(-RESTED, 1):  # its brakes hold it
+            time = self.now + k * PERIOD
+            self.engine.update(time, *self.seen(self.plant.q.copy(), self.plant.qd.copy()), (
+                int(time), int(1e9 * (time % 1.0))), time)
         self.engine.activate()
 
     def _take(self, tau, stamp):

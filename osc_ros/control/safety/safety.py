@@ -177,11 +177,11 @@ def accept(m, d):
     if not fit_velocities(m, d, d.sample_time, d.sample_q, d.sample_qd):
         d.has_jumped, d.has_frozen, d.fault_count = False, False, 0
         return False  # too few positions for an estimate
+    joint, jump = bound_velocities(m, d, d.sample_q, d.sample_qd)
     put_velocity_errors(d, d.sample_q, d.sample_qd)
     too_fast = m.fault_watchdog[TOO_FAST]
     if d.replaced_at == d.now and too_fast >= 0:
         d.seen[too_fast] = -np.inf  # the speed was that of wrong velocities
-    joint, jump = bound_velocities(m, d, d.sample_q, d.sample_qd)
     accepted = check_sample(m, d)
     if joint >= 0:
         report(d, UNFIT, joint, JUMPED, jump, JUMP_FACTOR * m.fastest[joint])

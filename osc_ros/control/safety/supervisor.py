@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import types
 from osc_ros.compile.compiled import entry, plain
-from osc_ros.control.data import ANSWERED, D, M, MOST, WATCHDOGS
+from osc_ros.control.data import ANSWERED, D, ESTIMATE, M, MOST, WATCHDOGS
 from osc_ros.control.data import FAULTS as FAULT_ROWS
 from osc_ros.control.limits.limits import payload_ratio
 from osc_ros.control.model_error.command_model import CommandModel
-from osc_ros.control.safety import safety, sample
+from osc_ros.control.safety import safety, sample, velocity_check
 from osc_ros.control.safety.answered import Answered, doubts_clock
 from osc_ros.control.safety.causes import (
     ABANDON,
@@ -60,7 +60,8 @@ Array = NDArray[np.float64]
 # Cause of each fault of a joint state; the index is the fault code of `sample`.
 FAULTS = (JUMP, JUMP, NOT_FINITE, JUMP, JUMP, JUMP, JUMP, OVERSPEED, VELOCITY)
 # Slots that `Supervisor.begin` does not reset.
-KEPT = 'begun', 'load', 'times_given_up', 'given_up', 'given_up_joint', 'given_up_speed'
+KEPT = ('begun', 'load', 'times_given_up', 'given_up', 'given_up_joint', 'given_up_speed',
+        *(slot.name for slot in ESTIMATE))
 
 
 class Model(Protocol):
@@ -110,6 +111,7 @@ class Supervisor:
         """Compile the kernels now, so that the control loop compiles none."""
         m, d, number = M.numba_type, D.numba_type, types.float64
         self._accept, self._find = entry(safety.accept, m, d), entry(safety.update, m, d, number)
+        self._observe = entry(velocity_check.observe, m, d)
 
     @property
     def texts(self) -> tuple[Any, ...]:
@@ -400,6 +402,12 @@ class Supervisor:
         accepted = self._accept(self.m, d)
         self.explain()
         return bool(accepted)
+
+    def observe(self, time: float, q: Array, qd: Array) -> None:
+        """Store a state of an arm that is not controlled, to know the noise of its positions."""
+        d = self.d
+        d.sample_time, d.sample_q[:], d.sample_qd[:] = time, q, qd
+        self._observe(self.m, d)
 
     @property
     def model(self) -> CommandModel:

@@ -4,11 +4,14 @@
 """
 Estimated velocities, and comparison of the measured ones with the positions, for each joint.
 
-The estimate is the slope of a parabola through the last stamped positions. The comparison has two
-steps.
+Without measured velocities the estimate is the slope of a parabola through the last stamped
+positions. For measured ones that do not fit it comes from an observer: a fit with decaying weights
+(`filter`), to which the model adds how much the torques change the accelerations. The comparison
+has two steps.
 
-At each state a velocity is bounded by that of a parabola through the last three positions: a wrong
-velocity of any kind differs little from the true one at once, before anything is known of it.
+At each state a velocity that differs from the slope of the last positions by more than noise is
+bounded to the estimate: a wrong velocity of any kind differs little from the true one at once,
+before anything is known of it.
 
 The integral of a velocity must be the change of the position, over the last 10 to 300 ms: a
 velocity may lag by LAG and a period, may be wrong by SHARE, and both may have noise. Velocities
@@ -19,8 +22,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.compile.compiled import inlined, stage
+from osc_ros.compile.compiled import inlined, kernel, stage
 from osc_ros.control.data import INTERVALS, MOST
+from osc_ros.control.limits.complementarity import put_inverse
+from osc_ros.control.model_error.command_model import put_command
 from osc_ros.control.safety.sample import (
     FROZEN_LONG,
     JUMP_FACTOR,
@@ -29,6 +34,7 @@ from osc_ros.control.safety.sample import (
     resolution,
     short_step,
 )
+from osc_ros.control.safety.stopping import put_inertia
 from osc_ros.dynamics.algebra.spatial import assign
 
 WINDOW, LEAST = 0.03, 5  # duration [s], and least number, of the positions of a fit
@@ -39,6 +45,9 @@ SHORTEST = 1e-3  # least time that is assumed between two positions in the searc
 # root of the step: a longer one lets the control loop oscillate, a shorter one torques step.
 # SMOOTH: time constant of the differences of position and fit [s].
 COARSE, COARSEST, MEMORY, SMOOTH = 4.5e-4, 1.75e-3, 0.0175, 0.003
+# The time since the first position is at least SETTLES time constants; these shrink from state to
+# state by the factor SHRINKS, because a short fit would exaggerate the errors of a long one.
+SETTLES, SHRINKS = 3.0, 0.8
 # Smaller steps than FINE are due to rounding [rad, m]. DIVISIBLE: remainder of the division of two
 # steps, relative to the divisor, that counts as 0. SAME: largest difference of two estimates from
 # the same positions [rad/s, m/s].
@@ -121,14 +130,22 @@ def _resolution(d, i):
 
 
 @inlined
-def _memory(d, i):
-    """Time constant of the longer fit of a joint [s]."""
-    return MEMORY * np.sqrt(min(_resolution(d, i) / COARSEST, 1.0))
+def _known_steps(d, i):
+    """Resolution of the positions of a joint, as far as it is learned, or their noise [rad, m]."""
+    return max(d.steps[i] if d.is_learned[i] else 0.0, d.noise_steps[i])
 
 
 @inlined
-def _uses_longer_fit(d, i):
+def _is_coarse(d, i):
+    """Whether the estimate of a joint needs the longer fit."""
     return _resolution(d, i) > COARSE and d.filter_time - d.filter_begin > LONGEST_GAP
+
+
+@inlined
+def _memory(d, i):
+    """Time constant of the fit of a joint [s]."""
+    steps = _resolution(d, i) if _is_coarse(d, i) else _known_steps(d, i)
+    return MEMORY * np.sqrt(min(steps / COARSEST, 1.0))
 
 
 @inlined
@@ -141,7 +158,7 @@ def put_velocity_errors(d, q, qd):
         is_changed = is_changed or q[i] != d.changed_q[i]
     for i in range(len(q)):
         if is_changed or d.steps[i] == d.divisor[i] == 0.0:
-            is_own = d.filter_time == d.sample_time and _uses_longer_fit(d, i) and (
+            is_own = d.filter_time == d.sample_time and _is_coarse(d, i) and (
                 np.abs(qd[i] - d.filter[1, i]) <= SAME)
             d.velocity_error[i] = _resolution(d, i) / _memory(d, i) if is_own else 0.0
         if d.velocity_error[i] > 0.0:
@@ -176,16 +193,24 @@ def _filter(m, d, time, q):
             d.filter[:, i] = 0.0
             d.filter[0, i] = q[i]
         return
-    smooths = 1.0 - np.exp(-dt / SMOOTH)
     for i in range(len(q)):
-        keeps = np.exp(-dt / _memory(d, i))
-        g, h, k = 1.0 - keeps**3, 1.5 * (1.0 - keeps)**2 * (1.0 + keeps), (1.0 - keeps)**3
         x, v, a = d.filter[0, i], d.filter[1, i], d.filter[2, i]
+        is_coarse = _is_coarse(d, i)
+        a += 0.0 if is_coarse else d.model_change[i]
         x, v = x + dt * (v + 0.5 * dt * a), v + dt * a
-        left = d.filter[3, i] + smooths * (short_step(m, i, q[i] - x) - d.filter[3, i])
-        d.filter[3, i] = left
+        left, d.model_change[i] = short_step(m, i, q[i] - x), 0.0
+        d.fit_memory[i] = max(_memory(d, i), SHRINKS * d.fit_memory[i])
+        memory, steps = d.fit_memory[i], COARSEST * (d.fit_memory[i] / MEMORY)**2
+        memory = min(memory, (time - d.filter_begin) / SETTLES)
+        if is_coarse:
+            left = d.filter[3, i] + (1.0 - np.exp(-dt / SMOOTH)) * (left - d.filter[3, i])
+        elif np.abs(left) > steps > 0.0:  # not noise, but an unknown force
+            shortest = dt * (steps / (BAND * m.fastest[i] * dt))**(2.0 / 3.0)
+            memory = min(memory, max(memory * (steps / left)**2, shortest))
+        keeps = np.exp(-dt / memory)
+        g, h, k = 1.0 - keeps**3, 1.5 * (1.0 - keeps)**2 * (1.0 + keeps), (1.0 - keeps)**3
         d.filter[0, i], d.filter[1, i] = x + g * left, v + h * left / dt
-        d.filter[2, i] = a + k * left / dt**2
+        d.filter[2, i], d.filter[3, i] = a + k * left / dt**2, left
 
 
 @inlined
@@ -207,8 +232,20 @@ def put_position(m, d, time, q, qd):
 
 @inlined
 def forget_positions(d):
-    """Begin anew, because the stamps have gone back."""
-    d.fit_count = 0
+    """Begin anew, because the stamps have gone back: it may be another driver."""
+    d.fit_count = d.noise_count = 0
+    for i in range(d.n):
+        d.steps[i] = d.divisor[i] = d.noise_steps[i] = d.noise_sums[i] = 0.0
+        d.divided[i], d.is_varied[i], d.is_learned[i] = 0, False, False
+
+
+@inlined
+def _store(m, d, time, q, qd):
+    """Store a state unless it is stored."""
+    if d.fit_count > 0 and time < d.fit_times[d.fit_newest]:
+        forget_positions(d)
+    if d.fit_count == 0 or time > d.fit_times[d.fit_newest]:
+        put_position(m, d, time, q, qd)
 
 
 @inlined
@@ -222,9 +259,9 @@ def is_jump(m, d, row, last, gap):
 
 
 @stage
-def put_estimate(m, d, window):
+def put_estimate(m, d):
     """Estimate velocities at the newest position; return whether there are enough positions."""
-    # Parabola through the positions of the last `window` [s], at least LEAST, by normal equations;
+    # Parabola through the positions of the last WINDOW [s], at least LEAST, by normal equations;
     # times relative to WINDOW. The loop goes back in time. It skips a position from which the
     # joints cannot have reached the next one; after two in a row it ends, because the jump is
     # permanent.
@@ -236,7 +273,7 @@ def put_estimate(m, d, window):
         row = (newest - k) % MOST
         gap = d.fit_times[last] - d.fit_times[row]
         x = (d.fit_times[row] - d.fit_times[newest]) / WINDOW
-        if gap > LONGEST_GAP or count >= LEAST and x * WINDOW < -window - 1e-9:
+        if gap > LONGEST_GAP or count >= LEAST and x < -1.0 - 1e-9:
             break
         if is_jump(m, d, row, last, gap):
             out += 1
@@ -257,7 +294,7 @@ def put_estimate(m, d, window):
     for i in range(n):
         way[i] = (weights[0] * sums[0, i] + weights[1] * sums[1, i] + weights[2] * sums[2, i]
                   ) / scale
-        if _uses_longer_fit(d, i):
+        if _is_coarse(d, i):
             way[i] = d.filter[1, i]
     return True
 
@@ -277,32 +314,37 @@ SHARE = 0.1  # tolerated error of a velocity, relative to the path
 # Tolerated difference of integral and position: FLOOR_TIME at the joint's fastest, at most FLOOR
 # [rad, m], and STEPS of the smallest steps of the positions.
 FLOOR_TIME, FLOOR, STEPS = 0.004, 0.012, 3.0
+BETWEEN = 2.0  # number of such steps that two positions may differ
 # Intervals between states above SLOW [s] increase FLOOR_TIME and FLOOR, twofold at SLOWER + SLOW,
 # because impacts and reversals between two states are unknown.
 SLOW, SLOWER = 0.002, 0.004
 NOISE = 3.0  # tolerated standard deviations of the noise, which add at most FLOOR
 SUSPECT = 0.3  # factor on LAG and FLOOR after the velocities of a joint have failed
-# Tolerance of the bounds of a velocity, relative to the velocity limit. After one has exceeded it,
-# all velocities are bounded for WATCHED [s] with STRICT times the tolerance, as estimates are.
-# A velocity that exceeds it often to the same side does not fit: such a state counts EACH, each
-# state takes 1 away, up to EXCEEDED.
-BAND, WATCHED, STRICT, EACH, EXCEEDED = 0.15, 0.3, 0.1, 3, 20
-# Factor on the noise for these bounds; it is more after few states.
-UNSURE = 2.0
-LEAST_ROWS = 3  # number of intervals that show the kind of wrong velocities
+# A velocity is compared with the positions over the last intervals: the least number of FITTED for
+# which the noise of their slope is at most BAND of the velocity limit, in at most LONGEST_FIT [s].
+# A velocity that does not fit them is bounded to the estimate, within STRICT times BAND of the
+# velocity limit and SHARE of the speed, and that noise.
+FITTED, LONGEST_FIT, BAND, STRICT = (2, 4, 8, 16, 32), 0.033, 0.15, 0.1
+WATCHED = 0.3  # time after a velocity did not fit in which the model helps to estimate [s]
+# A velocity is wrong if the sum of its errors exceeds EXCEEDED. In this sum, an error of SUSPECT
+# times BAND and SHARE counts EACH, a larger one at most MOST_EACH, and each state takes 1 away.
+EACH, MOST_EACH, EXCEEDED = 2.0, 8.0, 16.0
+FAST = 1.0  # a joint whose velocity limit is higher is compared as if this were its limit [rad/s]
+# Numbers of intervals that show the kind of wrong velocities: of degrees, and of another factor.
+LEAST_ROWS, FACTOR_ROWS = 1, 2
 IRREGULAR = 2.5  # after a longer time, relative to the mean, stamps show no velocity
-RECENT = 0.02  # time constant of the regression of integrals on steps of the positions [s]
+# Velocities have a factor if the squared steps of the positions are CLEAR times their noise.
+CLEAR = 4.0
 # This jump of velocities is reported; before it, their kind may be found.
 TOLD_JUMPS = 6
-# Duration of the positions of an estimate [s]: shorter than without measured velocities, because
-# it takes over from wrong ones in full motion.
-PROMPT = 0.012
 # Kinds of velocities that do not fit.
 (FITS, UNKNOWN, DEGREES, SIGN, ZERO, SCALED, EXCHANGED, LATE, JUMPED) = range(9)
 IN_DEGREES = 30.0, 110.0  # ratios to the speed of the positions that count as degrees
 TURNED = -1.6, -0.6  # ratios that count as a wrong sign
+NOTHING = 1e-3  # square of the largest ratio that counts as zero
 ALIKE = 0.2  # largest residual of an explanation, relative to the velocities
-SMALLEST = 0.2  # velocities are not divided by a smaller factor
+PAIR = 0.01  # the same for two joints that have each other's velocities
+SMALLEST = 0.05  # velocities are not divided by a smaller factor
 LATEST = 12  # largest delay that is tried [intervals]
 
 
@@ -318,20 +360,28 @@ def _begin(d, time, q, qd):
     for i in range(len(q)):
         d.measured[0, i] = d.typical[i] = qd[i]
         d.travel[i] = d.integral[i] = d.path[i] = d.noise[i] = 0.0
-        d.travel_step[i] = d.rough[i] = d.recent_products[0, i] = d.recent_products[1, i] = 0.0
+        d.travel_step[i] = d.rough[i] = 0.0
 
 
 @inlined
 def _residuals(d, i, other, late, gain):
     """Compare integrals of joint i with `gain` times the earlier travel of joint `other`."""
-    # The travel is that `late` intervals before. Return sums over all intervals: of the squared
-    # difference, of travel², integral · travel and integral².
+    # The travel is that `late` intervals before. Return sums over all intervals, and the time
+    # since the last one: of the squared difference, of travel², integral · travel and integral².
     first, left, qq, iq, ii = max(d.rows - INTERVALS, 0), 0.0, 0.0, 0.0, 0.0
-    for k in range(first, d.rows - 1):
+    for k in range(first, d.rows):
         after, row, before = (k + 1) % INTERVALS, k % INTERVALS, (k - late) % INTERVALS
-        said = d.row_integral[after, i] - d.row_integral[row, i]
         went = (d.row_travel[(before + 1) % INTERVALS, other] - d.row_travel[before, other]
-                if k - late >= first else 0.0)
+                if 0 < late <= k - first or k < d.rows - 1 else 0.0)
+        said = d.row_integral[after, i] - d.row_integral[row, i]
+        if k == d.rows - 1:
+            said = d.integral[i] - d.row_integral[row, i]
+            if late == 0:
+                went = d.travel[other] - d.travel_step[other] - d.row_travel[row, other]
+            else:
+                went *= (d.stamps[1] - d.row_times[row]) / INTERVAL
+        elif late > k - first:
+            went = 0.0
         left, qq = left + (said - gain * went)**2, qq + went * went
         iq, ii = iq + said * went, ii + said * said
     return left, qq, iq, ii
@@ -339,32 +389,49 @@ def _residuals(d, i, other, late, gain):
 
 @stage
 def _name_kind(d, i):
-    """Find the likeliest reason why the velocities of a joint do not fit; store it."""
+    """Find the likeliest reason why velocities of a joint do not fit; return if it is clear."""
     _, qq, iq, ii = _residuals(d, i, i, 0, 1.0)
-    ratio = d.recent_products[0, i] / max(d.recent_products[1, i], 1e-18)
-    d.is_told[i], d.velocity_kind[i], d.kind_figures[i, 0] = 0, UNKNOWN, ratio
-    d.kind_figures[i, 1] = d.integral[i]
-    if IN_DEGREES[0] < ratio < IN_DEGREES[1]:
-        d.velocity_kind[i], d.kind_figures[i, 2] = DEGREES, 180.0 / np.pi
-        return
-    if qq > 0.0 and ii <= 1e-6 * qq:
-        d.velocity_kind[i] = ZERO
-        return
-    best = ALIKE * ii
+    said = d.integral[i] - d.row_integral[max(d.rows - INTERVALS, 0) % INTERVALS, i]
+    noise = min(d.rows, INTERVALS) * d.noise_steps[i]**2 / 6.0
+    qq = max(qq - noise, 0.0)
+    if qq < CLEAR * noise and max(said * said, ii) < CLEAR * noise * IN_DEGREES[1]**2:
+        return False  # noise may hide that the joint moves
     gain = iq / qq if qq > 0.0 else 0.0
-    if (gain > 0.0 or TURNED[0] < gain < TURNED[1]) and ii - iq * gain < best:
-        d.kind_figures[i, 0] = d.kind_figures[i, 2] = gain
+    has_factor = (gain > 0.0 or TURNED[0] < gain < TURNED[1]) and ii - iq * gain < ALIKE * ii
+    if has_factor and d.rows <= FACTOR_ROWS and ii > NOTHING * qq and (
+            np.abs(np.radians(gain) - 1.0) > ALIKE):
+        return False  # motions begin alike: the velocities may be another's
+    d.is_told[i], d.velocity_kind[i], d.kind_figures[i, 1] = 0, UNKNOWN, said
+    d.kind_figures[i, 0], d.kind_figures[i, 2] = gain, 0.0
+    if qq > 0.0 and ii <= NOTHING * qq:
+        d.velocity_kind[i] = ZERO
+        return True
+    best = ALIKE * ii
+    if has_factor:
+        d.kind_figures[i, 2] = gain
         d.velocity_kind[i] = (DEGREES if IN_DEGREES[0] < gain < IN_DEGREES[1] else
                       SIGN if TURNED[0] < gain < TURNED[1] else SCALED)
+        if d.velocity_kind[i] == DEGREES:
+            d.kind_figures[i, 2] = 180.0 / np.pi
+            return True
         best = 0.5 * (ii - iq * gain)  # it has a parameter more than the following ones
     for other in range(d.n):
+        # a factor fits joints with each other's velocities, too, while they move alike
         left, _, _, _ = _residuals(d, i, other, 0, 1.0)
-        if other != i and left < best:
-            best, d.velocity_kind[i], d.kind_figures[i, 0] = left, EXCHANGED, other
+        back, _, _, also = _residuals(d, other, i, 0, 1.0)
+        is_pair = left < PAIR * ii and back < PAIR * also and np.abs(gain + 1.0) > SHARE
+        if other != i and (left < best or is_pair):
+            best, d.velocity_kind[i] = min(left, best), EXCHANGED
+            d.kind_figures[i, 0], d.kind_figures[i, 2] = other, 1.0
     for late in range(2, LATEST):
         left, _, _, _ = _residuals(d, i, i, late, 1.0)
         if left < best:
-            best, d.velocity_kind[i], d.kind_figures[i, 0] = left, LATE, late * INTERVAL
+            best, d.velocity_kind[i] = left, LATE
+            d.kind_figures[i, 0], d.kind_figures[i, 2] = late * INTERVAL, 0.0
+    if d.velocity_kind[i] == SCALED and np.abs(gain - 1.0) < SHARE:  # they fit in the mean
+        d.velocity_kind[i], d.exceeded[i] = FITS, 0.0
+        return False
+    return True
 
 
 @inlined
@@ -384,11 +451,11 @@ def _strictness(d):
 
 @stage
 def _compare(m, d, count):
-    """Compare integral and travel since an earlier row; return whether any joint fails."""
-    newest, time, has_failed = d.rows - 1, d.stamps[0], False
+    """Compare integral and travel since an earlier row; mark joints that fail by `exceeded`."""
+    newest, time = d.rows - 1, d.stamps[0]
     first, earlier = (newest - count) % INTERVALS, (newest - count - 1) % INTERVALS
     if count + 1 > min(newest, INTERVALS - 1) or time - d.row_times[earlier] > LONGEST:
-        return False
+        return
     before = newest % INTERVALS
     if time - d.row_times[before] < 0.5 * INTERVAL:
         before = (newest - 1) % INTERVALS
@@ -410,10 +477,7 @@ def _compare(m, d, count):
         path = d.path[i] + np.abs(d.travel[i] - d.row_travel[newest % INTERVALS, i])
         if np.abs(left) > factor * _floor(m, d, i) + min(noise, FLOOR) + SHARE * (
                 path - d.row_path[first, i]):
-            has_failed = True
-            _name_kind(d, i)
-            d.kind_figures[i, 1] = said
-    return has_failed
+            d.exceeded[i] = EXCEEDED
 
 
 @inlined
@@ -440,7 +504,7 @@ def _has_jumped(m, d, before, q, dt):
 
 @inlined
 def _advance(m, d, time, q, qd, compares):
-    """Integrate up to the last state but one; return whether velocities no longer fit."""
+    """Integrate up to the last state but one, and compare."""
     dt, last = d.stamps[0] - d.stamps[1], d.fit_newest
     for i in range(len(q)):
         if d.states_seen > 1:
@@ -452,25 +516,17 @@ def _advance(m, d, time, q, qd, compares):
             said = 0.5 * dt * (typical + d.typical[i])
             d.typical[i] = typical
             d.integral[i] += said
-            keeps = max(1.0 - dt / RECENT, 0.0)
-            d.recent_products[0, i] = keeps * d.recent_products[0, i] + said * d.travel_step[i]
-            d.recent_products[1, i] = keeps * d.recent_products[1, i] + d.travel_step[i]**2
             rough = said - d.travel_step[i]
             if d.states_seen > 2:
                 d.noise[i] += 0.5 * (rough - d.rough[i])**2
             d.rough[i] = rough
-    has_failed = False
     if d.states_seen > 1 and compares:
         if d.rows == 0 or d.stamps[0] - d.row_times[
                 (d.rows - 1) % INTERVALS] >= INTERVAL * (1.0 - 1e-6):
             _add_interval(d, d.stamps[0])
-        # two windows at each state; all of them, more strictly, if a joint has failed
-        turn = d.states_seen % HALF
-        has_failed = _compare(m, d, WINDOWS[turn])
-        has_failed = _compare(m, d, WINDOWS[turn + HALF]) or has_failed
-        if has_failed:
-            for count in WINDOWS:
-                _compare(m, d, count)
+        turn = d.states_seen % HALF  # two windows at each state
+        _compare(m, d, WINDOWS[turn])
+        _compare(m, d, WINDOWS[turn + HALF])
     for i in range(len(q)):
         d.travel_step[i] = short_step(m, i, q[i] - d.fit_q[last, i])
         d.travel[i] += d.travel_step[i]
@@ -479,12 +535,11 @@ def _advance(m, d, time, q, qd, compares):
     d.stamp_spacing += (0.1 if d.stamp_spacing > 0.0 else 1.0) * (spacing - d.stamp_spacing)
     d.stamps[1], d.stamps[0] = d.stamps[0], time
     d.states_seen += 1
-    return has_failed
 
 
 @inlined
 def _follow(m, d, time, q, qd):
-    """Take a state with a new stamp; return whether velocities no longer fit."""
+    """Take a state with a new stamp."""
     # Nothing is compared while no position changes, because a driver may repeat its last values.
     # There is one exception. If no position has changed since the start, and the velocities have
     # been in doubt for FROZEN_LONG, the arm is at rest, and its velocities are compared.
@@ -495,24 +550,19 @@ def _follow(m, d, time, q, qd):
             m, d, d.fit_q[d.fit_newest], q, dt):
         d.jumped += 1
         if d.jumped < 2:
-            return False
+            return
         d.states_seen = 0
     d.jumped = 0
     rests = d.changes <= 1 and d.is_doubted and (
         time - d.changed_time > FROZEN_LONG)
     was_quiet = not is_repeated and time - d.changed_time > max(QUIET, 2.0 * dt)
     if d.states_seen == 0 or dt < 0.0 or dt > max(GAP, PERIODS * d.stamp_spacing) or was_quiet:
-        if dt < 0.0:
-            forget_positions(d)
-            d.bounded_until = time
         if d.states_seen > 0 and dt > 0.0:
             d.stamp_spacing += 0.1 * (min(dt, LONGEST) - d.stamp_spacing)
         _begin(d, time, q, qd)
-        has_failed = False
     else:
-        has_failed = _advance(m, d, time, q, qd, not is_repeated or rests)
-    put_position(m, d, time, q, qd)
-    return has_failed
+        _advance(m, d, time, q, qd, not is_repeated or rests)
+    _store(m, d, time, q, qd)
 
 
 @inlined
@@ -529,86 +579,230 @@ def _earlier_slope(m, d, i, lag):
     return slope
 
 
+@stage
+def _share_factor(d):
+    """Use the factor of two joints for all others to which it fits better than none."""
+    for i in range(d.n):
+        kind, factor, count = d.velocity_kind[i], d.kind_figures[i, 2], 0
+        if kind not in (DEGREES, SIGN, SCALED) or np.abs(factor) <= SMALLEST:
+            continue
+        for other in range(d.n):
+            count += d.velocity_kind[other] == kind and (
+                np.abs(d.kind_figures[other, 2] - factor) < ALIKE * np.abs(factor))
+        for other in range(d.n if count > 1 else 0):
+            if d.velocity_kind[other] not in (FITS, UNKNOWN):
+                continue
+            left, _, _, _ = _residuals(d, other, other, 0, factor)
+            usual, _, _, ii = _residuals(d, other, other, 0, 1.0)
+            if left <= (usual * factor**2 if d.velocity_kind[other] == FITS else ALIKE * ii):
+                d.velocity_kind[other], d.is_told[other] = kind, 0
+                d.kind_figures[other, 0] = d.kind_figures[other, 2] = factor
+
+
 @inlined
-def _factor(d, i):
-    """Return the factor of the velocities of a joint that is due to its kind; 0: there is none."""
-    kind, factor = d.velocity_kind[i], d.kind_figures[i, 2]
-    return factor if kind in (DEGREES, SIGN, SCALED) and np.abs(factor) > SMALLEST else 0.0
+def _is_usable(d, i):
+    """Whether the velocities of a joint are used, corrected if their kind says how."""
+    return d.velocity_kind[i] == FITS or np.abs(d.kind_figures[i, 2]) > SMALLEST
+
+
+@inlined
+def _corrected(d, row, i):
+    """Return the stored velocity of a joint, divided by its factor or that of another joint."""
+    if d.velocity_kind[i] == FITS or not _is_usable(d, i):
+        return d.fit_qd[row, i]
+    of = int(d.kind_figures[i, 0]) if d.velocity_kind[i] == EXCHANGED else i
+    return d.fit_qd[row, of] / d.kind_figures[i, 2]
+
+
+@inlined
+def _rested(d):
+    """Time for which no position has changed, as far as they are stored [s]."""
+    newest, row = d.fit_newest, d.fit_newest
+    for k in range(1, d.fit_count):
+        before = (newest - k) % MOST
+        for i in range(d.n):
+            if d.fit_q[before, i] != d.fit_q[newest, i]:
+                return d.fit_times[newest] - d.fit_times[row]
+        row = before
+    return d.fit_times[newest] - d.fit_times[row]
+
+
+@stage
+def _compare_slopes(m, d):
+    """Compare velocities and slopes of the last positions; return the number of positions."""
+    # Writes estimates, their error, and how much the velocities differ from the positions in the
+    # mean, or in the last interval, less what noise and stamps explain.
+    n, newest, last, count = d.n, d.fit_newest, d.fit_newest, 1
+    way, said, rough = d.fit_way, d.fit_said, d.fit_rough
+    spacing, jitter, least, repeats = max(d.stamp_spacing, SHORTEST), 0.0, np.inf, False
+    unsure = 1.0 + LEAST / max(d.noise_count, 1)
+    for i in range(n):
+        way[i] = said[i] = rough[i] = d.fit_step[i] = 0.0
+        d.estimate[i], d.fit_error[i] = d.filter[1, i], np.inf
+    for k in range(1, d.fit_count):
+        row = (newest - k) % MOST
+        gap, lasted = d.fit_times[last] - d.fit_times[row], d.fit_times[newest] - d.fit_times[row]
+        if gap > min(GAP, IRREGULAR * spacing) or k > 2 and lasted > LONGEST_FIT or (
+                is_jump(m, d, row, last, gap)):
+            break
+        is_repeated, jitter, least = True, max(jitter, np.abs(gap - spacing)), min(least, gap)
+        for i in range(n):
+            step = short_step(m, i, d.fit_q[last, i] - d.fit_q[row, i])
+            is_repeated = is_repeated and step == 0.0
+            way[i] -= step
+            before, after = _corrected(d, row, i), _corrected(d, last, i)
+            said[i] += 0.5 * gap * (before + after)
+            if k == 1:
+                d.fit_first[i] = said[i] / gap - step / gap
+            else:
+                rough[i] = max(rough[i], np.abs(step / gap - d.fit_slope[i]))
+            d.fit_slope[i], d.fit_step[i] = step / gap, max(d.fit_step[i], np.abs(step))
+        last, is_complete, repeats = row, True, repeats or is_repeated
+        if k not in FITTED:
+            continue
+        count = k + 1
+        for i in range(n):
+            if d.fit_error[i] <= BAND * m.fastest[i]:
+                continue
+            # one step of unknown resolution may be a count, or of several intervals
+            noise, step = unsure * d.noise_steps[i], d.steps[i]
+            error = STEPS * max(step if d.is_learned[i] else 0.0, noise)
+            is_one = repeats and d.fit_step[i] > 0.0 or step == 0.0
+            noise = BETWEEN * max(d.fit_step[i] if is_one else step, noise)
+            mean, irregular = -way[i] / lasted, jitter / spacing
+            d.fit_error[i] = error * (3.0 / count)**1.5 / least + irregular * np.abs(d.estimate[i])
+            if _is_coarse(d, i) and np.abs(d.fit_qd[newest, i] - d.filter[1, i]) <= SAME:
+                d.fit_error[i] = _resolution(d, i) / _memory(d, i)
+                noise += lasted * d.fit_error[i]
+            # changes of the acceleration between two states are unknown
+            noise += least * (irregular * np.abs(mean) + 0.25 * rough[i])
+            now, differs = d.fit_first[i], said[i] / lasted - mean
+            left = max(np.abs(differs) - noise / lasted, 0.0)
+            d.fit_left[i] = left if differs > 0.0 else -left
+            left = max(np.abs(now) - noise / least, 0.0)
+            if left > np.abs(d.fit_left[i]):
+                d.fit_left[i] = left if now > 0.0 else -left
+            # errors of both signs cancel in the mean
+            found = _corrected(d, newest, i)
+            differs = found - d.estimate[i]
+            least_error = (BAND * min(m.fastest[i], FAST) + SHARE * np.abs(d.estimate[i])
+                           + d.fit_error[i] + 1.5 * rough[i] + STEPS * step / least)
+            if np.abs(differs) > max(least_error, np.abs(d.fit_left[i])) and np.abs(
+                    found - _earlier_slope(m, d, i, 0.0)) > least_error:
+                d.fit_left[i] = differs
+            is_complete = is_complete and d.fit_error[i] <= BAND * m.fastest[i]
+        if is_complete:
+            break
+    return count
 
 
 @stage
 def bound_velocities(m, d, q, qd):
-    """Bound qd (n,) by the last three positions; return a joint to report, or -1, and its jump."""
-    # A joint is reported if velocities jump often. While no position changes, only velocities that
-    # jump are bounded.
-    joint, jump, newest = -1, 0.0, d.fit_newest
-    row, oldest = (newest - 1) % MOST, (newest - 2) % MOST
-    dt, before = d.fit_times[newest] - d.fit_times[row], d.fit_times[row] - d.fit_times[oldest]
-    spacing, moves, is_stored = max(d.stamp_spacing, SHORTEST), False, d.noise_count > 0
+    """Correct qd (n,) by the last positions; return a joint to report, or -1, and its jump."""
+    # A joint is reported if velocities jump often. Positions that repeat for a short time show
+    # nothing, because a driver may send its last ones again: only jumps of velocities are bounded.
+    newest, row, joint, jump = d.fit_newest, (d.fit_newest - 1) % MOST, -1, 0.0
+    moves, is_stored, is_bounded, watches = False, d.fit_count > 1, False, False
     for i in range(len(q)):
         moves = moves or q[i] != d.fit_q[row, i]
         is_stored = is_stored and q[i] == d.fit_q[newest, i]
-    if not is_stored or max(dt, before) > min(GAP, IRREGULAR * spacing) or (
-            is_jump(m, d, row, newest, dt) or is_jump(m, d, oldest, row, before)):
-        return -1, 0.0
-    unsure = UNSURE * (1.0 + LEAST / d.noise_count)
-    is_watched, is_bounded = moves and d.sample_time < d.bounded_until, False
     for i in range(len(q)):
-        slope = short_step(m, i, q[i] - d.fit_q[row, i]) / dt
-        last = short_step(m, i, d.fit_q[row, i] - d.fit_q[oldest, i]) / before
-        change = slope - last
-        speed = slope + change * dt / (dt + before)
-        # the resolution, and stamps that may be wrong
-        floor = STEPS * max(d.steps[i], unsure * d.noise_steps[i]) / min(dt, before) + max(
-            np.abs(slope * (dt - spacing)), np.abs(last * (before - spacing))) / spacing
+        if is_stored and d.velocity_kind[i] != FITS:
+            qd[i] = _corrected(d, newest, i) if _is_usable(d, i) else d.qd[i]
+    if not is_stored or _compare_slopes(m, d) < 3:
+        return -1, 0.0
+    # positions that have repeated since long before the activation are those of an arm at rest
+    since = d.sample_time - d.changed_time if d.is_open else 0.0
+    rested = 0.0 if moves or d.changes > 1 else _rested(d) - since
+    for i in range(len(q)):
+        speed, error, off = d.estimate[i], d.fit_error[i], d.fit_left[i]
         left = BAND * m.fastest[i] + SHARE * np.abs(speed)
-        jumps = np.abs(qd[i] - speed) > JUMP_FACTOR * m.fastest[i] + floor
-        exceeds = jumps or moves and np.abs(qd[i] - speed) > left + np.abs(change) + floor
+        differs = qd[i] - speed
+        jumps = np.abs(differs) > JUMP_FACTOR * (m.fastest[i] + error)
+        if jumps and np.abs(differs) > jump:
+            joint, jump = i, np.abs(differs)
+        if jumps:
+            qd[i] = speed
+        elif rested > FROZEN_LONG:
+            most = STRICT * left + STEPS * _resolution(d, i) / rested
+            qd[i] = min(max(qd[i], -most), most)
+        elif moves and not _is_usable(d, i):
+            qd[i] = speed
+        elif moves and off != 0.0:
+            most = STRICT * left + error
+            qd[i], watches = min(max(qd[i], speed - most), speed + most), True
+        if not moves:
+            continue
+        if min(np.abs(off), np.abs(differs)) > left:  # one velocity that jumped counts once
+            is_bounded = True
+            if d.velocity_kind[i] != FITS:  # not by a factor only
+                d.kind_figures[i, 2] = 0.0
         if d.velocity_kind[i] == FITS:
             # a velocity may be late
-            is_wrong = np.abs(qd[i] - speed) > (SUSPECT if is_watched else 1.0) * left + (
-                floor + np.abs(change) + np.abs(speed - _earlier_slope(m, d, i, LAG + spacing)))
-            # noise exceeds the bounds to both sides
-            side = np.sign((qd[i] - speed) * speed) if is_wrong else 0.0
-            d.exceeded[i] += int(EACH * side - np.sign(d.exceeded[i]))
-            if np.abs(d.exceeded[i]) >= EXCEEDED and d.rows > LEAST_ROWS:
-                _name_kind(d, i)
-                d.exceeded[i], d.replaced_at = 0, d.now
-        elif exceeds:  # not by a factor only
-            d.kind_figures[i, 2] = 0.0
-        if jumps and np.abs(qd[i] - speed) > jump:
-            joint, jump = i, np.abs(qd[i] - speed)
-        if exceeds or is_watched or moves and d.velocity_kind[i] != FITS and _factor(d, i) == 0.0:
-            bounded = 0.0 if jumps else STRICT * left + floor
-            bounded = min(max(qd[i], speed - bounded), speed + bounded)
-            is_bounded = is_bounded or qd[i] != bounded
-            qd[i] = bounded
+            late = speed - _earlier_slope(m, d, i, LAG + d.stamp_spacing)
+            left += BAND * (min(m.fastest[i], FAST) - m.fastest[i])
+            tolerated = SUSPECT * left + np.abs(late)
+            if min(np.abs(off), np.abs(differs)) > tolerated:  # noise exceeds it to both sides
+                d.exceeded[i] += np.sign(speed) * min(max(
+                    EACH * off / tolerated, -MOST_EACH), MOST_EACH)
+            d.exceeded[i] -= min(max(d.exceeded[i], -1.0), 1.0)
+            d.exceeded[i] = min(max(d.exceeded[i], -EXCEEDED), EXCEEDED)
+    for i in range(len(q)):
+        watches = watches or not _is_usable(d, i)
+    if watches:
+        d.watched_until = d.sample_time + WATCHED
     if is_bounded:  # the response of the joints can be compared after this state
-        d.bounded_until, d.pairs, d.compared_time = d.sample_time + WATCHED, 0, d.sample_time
+        d.pairs, d.compared_time = 0, d.sample_time
     is_new, d.has_leapt = joint >= 0 and not d.has_leapt, joint >= 0
     d.speed_jumps += is_new
     return joint if is_new and d.speed_jumps == TOLD_JUMPS else -1, jump
 
 
+@stage
+def _put_model_change(d):
+    """Write how much the last torques changed the accelerations (n,) that the model gives."""
+    n, rows, bias = d.n, d.room_rows, d.room_rows[3]
+    put_inertia(d.model, d.q, rows, bias, d.room_matrix)
+    put_inverse(d.room_matrix, d.room_chosen, d.room_factor, d.room_inverse)
+    put_command(d.model, d.q, d.qd, rows[0], bias)
+    is_next = d.model_time == d.stamps[1]
+    d.model_time = d.stamps[0]
+    for i in range(n):
+        found = 0.0
+        for k in range(n):
+            found += d.room_inverse[i, k] * (d.sent[k] - bias[k])
+        change = found - d.model_qdd[i]
+        d.model_qdd[i] = found
+        d.model_change[i] = change if is_next and np.isfinite(change) else 0.0
+
+
 @inlined
 def fit_velocities(m, d, time, q, qd):
-    """Replace velocities in qd (n,) that do not fit q (n,); return whether that is possible."""
+    """Compare velocities with positions; return whether a state has enough positions before it."""
     # A state that is not finite changes nothing.
     for i in range(len(q)):
         if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
             return True
-    has_failed = time != d.stamps[0] and _follow(m, d, time, q, qd)
-    if has_failed:
-        d.replaced_at = d.now
-    uses = False
-    for kind in d.velocity_kind:
-        uses = uses or kind != FITS
-    if uses and not put_estimate(m, d, PROMPT):
-        return False
+    if time != d.stamps[0]:
+        if d.has_sent and time < d.watched_until:
+            _put_model_change(d)
+        _follow(m, d, time, q, qd)
+        for i in range(len(q)):
+            if d.velocity_kind[i] == FITS and np.abs(d.exceeded[i]) >= EXCEEDED and (
+                    d.rows > LEAST_ROWS) and _name_kind(d, i):
+                d.exceeded[i], d.replaced_at = 0.0, d.now
+        if d.replaced_at == d.now:
+            _share_factor(d)
     for i in range(len(q)):
-        if d.velocity_kind[i] != FITS:
-            factor = _factor(d, i)
-            qd[i] = d.estimate[i] if factor == 0.0 else qd[i] / factor
-            if has_failed and d.is_told[i] == 0:  # the last velocity did not fit either
-                d.qd[i] = d.changed_qd[i] = qd[i]
+        if not _is_usable(d, i) and d.fit_count < 3:
+            return False
     return True
+
+
+@kernel
+def observe(m, d):
+    """Store the sample of an arm that is not controlled: its noise is known at an activation."""
+    for i in range(d.n):
+        if not (np.isfinite(d.sample_q[i]) and np.isfinite(d.sample_qd[i])):
+            return
+    _store(m, d, d.sample_time, d.sample_q, d.sample_qd)
