@@ -275,13 +275,14 @@ def after_changes(name, first, kinds, gaps, speed, seed):
     """Return the largest joint speed and torque step, both relative, after changes in motion."""
     law, plant = moving(name, first, speed, seed)
     due = 250 + np.cumsum([0, *gaps])
-    fastest, step, last = 0.0, 0.0, None
+    fastest, step, last, has_changed = 0.0, 0.0, None, False
     for k in range(due[-1] + 600):
         for j in np.flatnonzero(due == k):
-            with suppress(InputError):  # a load that this arm cannot hold here
+            with suppress(InputError):  # a load, or efforts, with which it cannot hold itself here
                 change_to(law, kinds[j])
+                has_changed = True
         tau = law.torque(1.0 + k * PERIOD, plant.q, plant.qd)
-        if k >= 250:
+        if has_changed:
             step = max(step, float((np.abs(tau - last) / plant.effort).max()))
             fastest = max(fastest, float((np.abs(plant.qd) / plant.velocity).max()))
         last = tau
