@@ -24,7 +24,7 @@ from osc_ros.control.model_error.observer import MomentumObserver
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import CALM, posture_acceleration
-from osc_ros.control.setpoint.set_point_generator import Draft, STOP
+from osc_ros.control.setpoint.set_point_generator import Draft
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.step.entries import entries
 from osc_ros.control.step.evaluate import put_axes, put_gravity
@@ -267,11 +267,8 @@ class CompiledLaw:
         if before is not None and coasts:
             for level, link in zip(self.levels, self.at):
                 level.coast(twists[link], before.d.hand_acceleration, before.levels[0].generator)
-            for level in before.levels:
-                level.generator.add(STOP, -np.inf)
         self.limiter.clearance.forget()
         if before is not None:
-            self.limiter.go_on_from(before.limiter)
             self._take_tool(before)
 
     def poses(self, q: Array) -> Array:

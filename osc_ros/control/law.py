@@ -110,6 +110,7 @@ TOO_FAST = 2.0  # a speed of more times the limit is likely in another unit
 TOO_SHORT = 'the motion takes at least'  # an error of `follow_joints`
 LONGEST = 1e6  # longest accepted duration of a motion of the joints [s]
 LOADING = 0.5  # least time for a change of the payload [s/kg]
+LASTING = 0.01  # longest time for which a change that waits counts as started [s]
 SETTLING = 1.0  # time after a blend in which bounds still change the torques slowly [s]
 
 
@@ -257,6 +258,7 @@ class Law:
         self._waiting: CompiledLaw | None = None  # accepted during a blend, not yet in force
         # commands that wait with it: kind, task, start, name of the method, arguments
         self._deferred: list[tuple[str, str | None, float, str, tuple[Any, ...]]] = []
+        self._started: tuple[CompiledLaw | None, float] = None, -math.inf  # and the time [s]
         setup.start(q)
         self._run = RUN.new(n=robot.n)
         self._replaced: CompiledLaw | None = None  # while a change of settings is in progress
@@ -762,6 +764,10 @@ class Law:
     def _prepare(self, following: CompiledLaw, q: Array) -> None:
         """Prepare a `CompiledLaw` to continue from the state of the one in force, at q (n,)."""
         before = self._setup
+        if following.settings.leader != before.settings.leader:
+            for level in before.levels:
+                level.generator.add(STOP, -math.inf)
+        following.limiter.go_on_from(before.limiter)
         following.join(self._run, self._posture)
         if before.settings.friction is not None:
             following.d.take(before.d, ('reference_qd', 'reference_qdd', 'reference_tau',
@@ -783,10 +789,18 @@ class Law:
             before.space.close()
         self._use_now(following)
 
-    def _use(self, following: CompiledLaw, commands: bool) -> None:
-        """Blend to a `CompiledLaw`; at once, if no torque of the law was sent to the arm."""
+    def _start(self, following: CompiledLaw) -> None:
+        """Begin the motions of a `CompiledLaw` at the last tick: the first half of a change."""
         last = self._tick()
         following.start(self._here, None if last is None else last[2], self._setup)
+        self._started = following, -math.inf if last is None else last[0]
+
+    def _use(self, following: CompiledLaw, commands: bool) -> None:
+        """Blend to a `CompiledLaw`; at once, if no torque of the law was sent to the arm."""
+        last, (one, since) = self._tick(), self._started
+        if one is not following or last is None or not 0.0 <= last[0] - since <= LASTING:
+            self._start(following)
+        self._started = None, -math.inf
         if last is None or not commands:
             self._replace(following)
         else:
@@ -931,7 +945,10 @@ class Law:
             return True
         if self._waiting is None or self.is_blending:
             return False
-        self._use_waiting(True)
+        if self._started[0] is not self._waiting:  # states may be answered between the halves
+            self._start(self._waiting)
+        else:
+            self._use_waiting(True)
         return True
 
     @property

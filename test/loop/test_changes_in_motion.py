@@ -622,7 +622,7 @@ ANY_KINDS = {one.__name__: one for one in (
 class Fuzzed(Attacked):
     """An arm that gets random commands and changes; it counts ticks without a torque."""
 
-    def __init__(self, name, seed):
+    def __init__(self, name, seed, is_planned_ahead=False):
         robot = robot_of(name)
         settings = Settings.of(robot)
         if name == 'panda':
@@ -631,6 +631,8 @@ class Fuzzed(Attacked):
         lower, upper = robot.position_limits.T
         super().__init__(name, settings, np.clip(HOMES.get(name, home(robot)), lower, upper))
         self.accepted, self.done, self.steps, self.silent = 0, [], [], 0
+        if is_planned_ahead:
+            self.update = Planner(self.engine, PERIOD, seed).update
 
     def run(self, seconds):
         for _ in range(max(1, round(seconds / PERIOD))):
@@ -726,11 +728,11 @@ class Fuzzed(Attacked):
         self.done.append((round(self.now, 3), what))
 
 
-def fuzz(name, count, episode=25):
+def fuzz(name, count, is_planned_ahead=False, episode=25):
     """Return the worst speed, step and silence over `count` accepted commands and changes."""
     worst, tried, seed = np.zeros(3), 0, 0
     while tried < count:
-        arm, seed = Fuzzed(name, (seed, 11)), seed + 1
+        arm, seed = Fuzzed(name, (seed, 11), is_planned_ahead), seed + 1
         while arm.accepted < min(episode, count - tried) and arm.engine.acts:
             arm.act()
             arm.run(np.exp(arm.rng.uniform(np.log(0.002), np.log(0.5))))
@@ -749,10 +751,14 @@ def fuzz(name, count, episode=25):
 FUZZED = 'panda', 'kinova', 'xarm7', 'tiago', 'ur5', 'ur10', 'baxter', 'iiwa_like'
 
 
-@pytest.mark.parametrize(('name', 'count'), [
-    ('panda', 25), *(pytest.param(name, 250, marks=pytest.mark.slow) for name in FUZZED)])
-def test_random_commands_and_changes_in_motion_keep_the_limits(name, count):
-    speed, step, silent = fuzz(name, count)
+# `is_planned_ahead`: plans are made, and a change that waits begins in two parts, while states are
+# answered, as in a node
+@pytest.mark.parametrize(('name', 'count', 'is_planned_ahead'), [
+    ('panda', 25, False), ('kinova', 25, True), *(
+        pytest.param(name, 250, ahead, marks=pytest.mark.slow)
+        for name, ahead in product(FUZZED, (False, True)))])
+def test_random_commands_and_changes_in_motion_keep_the_limits(name, count, is_planned_ahead):
+    speed, step, silent = fuzz(name, count, is_planned_ahead)
     assert silent == 0
     assert speed <= BRAKED
     assert step <= ANY * (1.0 + 1e-9)

@@ -323,8 +323,8 @@ SUSPECT = 0.3  # factor on LAG and FLOOR after the velocities of a joint have fa
 # A velocity is compared with the positions over the last intervals: the least number of FITTED for
 # which the noise of their slope is at most BAND of the velocity limit, in at most LONGEST_FIT [s].
 # A velocity that does not fit them is bounded to the estimate, within STRICT times BAND of the
-# velocity limit and SHARE of the speed, and that noise, but moved by at most MISFITS times what does
-# not fit.
+# velocity limit and SHARE of the speed, and that noise, but moved by at most MISFITS times what
+# does not fit.
 FITTED, LONGEST_FIT, BAND, STRICT, MISFITS = (2, 4, 8, 16, 32), 0.033, 0.15, 0.1, 10.0
 WATCHED = 0.3  # time after a velocity did not fit in which the model helps to estimate [s]
 # A velocity is wrong if the sum of its errors exceeds EXCEEDED. In this sum, an error of SUSPECT
