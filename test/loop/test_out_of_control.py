@@ -597,8 +597,8 @@ class Rounded:
 
 @pytest.mark.parametrize('motion', ['tip', 'joints'])
 @pytest.mark.parametrize('name, degrees', quick_if(
-    lambda name, degrees: name in ('xarm7', 'iiwa_like') and degrees == 0.1,
-    [(name, degrees) for name in ('xarm7', 'panda', 'ur5', 'kinova', 'iiwa_like')
+    lambda name, degrees: name in ('xarm7', 'iiwa_like', 'ur10') and degrees == 0.1,
+    [(name, degrees) for name in ('xarm7', 'panda', 'ur5', 'ur10', 'kinova', 'iiwa_like')
      for degrees in (0.03, 0.05, 0.1)]))
 def test_coarse_positions_without_velocities_are_no_contact_and_cause_no_steps(
         name, degrees, motion):

@@ -87,6 +87,7 @@ OBSERVER = Table(
     Slot('memory', (), 's', 'time constant of velocities that are estimates from coarse '
          'positions; otherwise 0'),
     Slot('velocity_error', ('n',), 'rad/s, m/s', 'error of these velocities; otherwise 0'),
+    Slot('lagging_qdd', ('n',), 'rad/s², m/s²', 'commanded acceleration, with the lag `memory`'),
     Slot('noise', ('n',), 'N·m, N', 'largest effect of `velocity_error` on `torque`'),
     Slot('wrench', (6,), 'N·m, N', 'wrench on the link, base axes, [moment; force]'),
     Slot('residual', ('n',), 'N·m, N', 'torques that the wrench does not explain'),
@@ -202,6 +203,19 @@ def observe(o, time, q, qd, tau, effort, driver):
     o.quality = (1.0 - o.missing) * put_wrench(
         o.columns, o.fit_weights, o.torque, o.fit_length, o.fit_low, o.wrench, o.residual)
     return DONE
+
+
+@inlined
+def put_velocity_errors(o, errors, commanded, dt):
+    """Write the errors of such velocities: `errors` (n,), and their lag behind commands."""
+    # `commanded` (n,): accelerations of the last torques; `dt`: time since the last state [s]
+    keeps = np.exp(-dt / o.memory) if o.memory > 0.0 else 0.0
+    for i in range(o.n):
+        away = commanded[i] - o.lagging_qdd[i]
+        if not np.isfinite(away):
+            away = 0.0
+        o.velocity_error[i] = errors[i] + (o.memory * np.abs(away) if errors[i] > 0.0 else 0.0)
+        o.lagging_qdd[i] += (1.0 - keeps) * away
 
 
 @kernel
