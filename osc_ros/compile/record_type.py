@@ -233,6 +233,11 @@ class Table:
         """Index of the first word of a slot, and its shape."""
         return _layout(self, *(sizes.get(one, 0) for one in SIZES))[1][name]
 
+    def place_of(self, name: str, **sizes: int) -> tuple[int, int]:
+        """Index of a slot's first word in `Record.slots`, and the number of its words."""
+        start, shape = self.shape_of(name, sizes)
+        return start - HEADER, prod(shape)
+
 
 @lru_cache(256)
 def _layout(table: Table, *sizes: int) -> tuple[int, dict[str, tuple[int, tuple[int, ...]]]]:
@@ -258,6 +263,8 @@ class Record:
         The same memory as integers.
     slots : (…,) int
         The part without header and room: what a checkpoint stores.
+    references : (…,) int
+        The part after it: room, and what refers to other records and arrays.
     address : int
     sizes : dict
         The sizes by name.
@@ -266,7 +273,7 @@ class Record:
 
     """
 
-    __slots__ = 'words', 'integers', 'slots', 'address', 'sizes', 'kept', '_arrays'
+    __slots__ = 'words', 'integers', 'slots', 'references', 'address', 'sizes', 'kept', '_arrays'
     _table: Table
     n, k, m = (property(partial(_size, name=name)) for name in SIZES)
 
@@ -277,7 +284,8 @@ class Record:
         self.sizes: dict[str, int] = dict(zip(SIZES, sizes))
         self.kept: dict[str, Any] = {}
         self._arrays: dict[str, Any] = {}
-        self.slots = self.integers[HEADER:_layout(self._table, *sizes)[0]]
+        end = _layout(self._table, *sizes)[0]
+        self.slots, self.references = self.integers[HEADER:end], self.integers[end:]
 
     def __index__(self) -> int:
         return self.address

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.addresses import address_of
 from osc_ros.compile.parallel_parts import cores, in_parallel
-from osc_ros.compile.record_type import HEADER
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.motion import PLAN, STATE
 from osc_ros.control.setpoint.trajectory import require_rigid
@@ -37,7 +35,7 @@ NAMED = 3  # largest number of controllers that an error message names
 def _arrays(law: Law) -> tuple[NDArray[Any], ...]:
     """Arrays of the state of a law, and the references of its motions to their pieces."""
     motions = *(one for level in law.setup.levels for one in level.generator.records), law.joints
-    return *law.state_arrays(), *(one.integers[HEADER + len(one.slots):] for one in motions)
+    return *law.state_arrays(), *(one.references for one in motions)
 
 
 class Controllers:
@@ -314,6 +312,5 @@ def _put_holds(memory: Array, places: list[int], rows: NDArray[np.intp], poses: 
             (places[0], PLAN, ('kind',), 0.0),  # HOLD and False are 0
             (places[1], STATE, ('late', 'stops', 'is_open', 'went_back'), 0.0)):
         for name in names:
-            start, shape = table.shape_of(name, {})
-            at = begin + start - HEADER
-            memory[rows, at:at + prod(shape)] = value
+            first, count = table.place_of(name)
+            memory[rows, begin + first:begin + first + count] = value
