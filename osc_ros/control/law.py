@@ -45,6 +45,7 @@ from osc_ros.control.setpoint.joint_motion import (
     motion_to_goal,
     require_within,
     slowed_to_effort,
+    stopping_motion,
 )
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.pieces import Pieces, SHORTEST
@@ -1110,7 +1111,7 @@ class Law:
             last = self._tick()
             moving = np.array([self._here, self._rest if last is None else last[2],
                                self._rest])
-            end = motion_to_goal(moving, None, self._setup.joint_bounds).end
+            end = stopping_motion(moving, self._setup.joint_bounds).end
             self._move_posture(np.clip(end, *self.robot.position_limits.T))
 
     def set_wrench(self, wrench: ArrayLike, task: str | None = None) -> None:

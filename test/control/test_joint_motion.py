@@ -16,8 +16,13 @@ from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import InputError, JointDrive, Law, Settings, Simulation
 from osc_ros.compile.compiled import plain
-from osc_ros.control.setpoint.joint_motion import motion_through, motion_to_goal
+from osc_ros.control.setpoint.joint_motion import (
+    motion_through,
+    motion_to_goal,
+    stopping_motion,
+)
 from osc_ros.control.setpoint.motion import waits
+from osc_ros.control.setpoint.pieces import planned
 from osc_ros.control.setpoint.posture import motion_of
 from osc_ros.sim.plant_payload import with_payload
 
@@ -53,6 +58,27 @@ def test_planned_motion_keeps_its_bounds_and_joins_the_state_before(seed):
     np.testing.assert_allclose(states[apart][:, 0], np.roll(states, 1, axis=0)[apart][:, 0],
                                atol=1e-9)
     assert motion.duration < 60.0
+
+
+@given(st.integers(0, 10 ** 6))
+def test_joints_stop_as_early_as_their_bounds_allow(seed):
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 9)
+    bounds = rng.uniform(0.5, 3.0, (3, n)) * [[1.0], [2.0], [20.0]]
+    scales = rng.choice([0.0, 0.01, 1.0], n), rng.choice([0.0, 0.1, 3.0], n)
+    start = rng.uniform(-3.0, 3.0, (3, n)) * [np.ones(n), *scales]
+    motion = stopping_motion(start, bounds)
+    _, states = motion.samples()
+    np.testing.assert_allclose(motion.at(0.0), start, atol=1e-12)
+    np.testing.assert_allclose(states[-1, 1:], 0.0, atol=1e-9)
+    most = np.maximum(bounds[1], np.abs(start[2]))
+    assert (np.abs(states[:, 2]).max(axis=0) <= (1.0 + 1e-9) * most).all()
+    end = np.zeros((3, n))
+    end[0] = np.nan
+    bounds[1] = most * (1.0 + 1e-9)
+    of_ruckig = planned(start, end, bounds)
+    np.testing.assert_allclose(motion.duration, of_ruckig.duration, atol=1e-6)
+    np.testing.assert_allclose(motion.end, of_ruckig.end, atol=1e-6)
 
 
 @given(st.integers(0, 10 ** 6))

@@ -10,10 +10,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.compile.compiled import kernel
 from osc_ros.control.setpoint.pieces import (
     keep_shape,
     Pieces,
     planned,
+    put_cubics,
     SHORTEST,
     spline_rates,
 )
@@ -34,23 +36,19 @@ ROUNDING = 1.0 + 1e-6  # relative tolerance of checks
 MORE = 1.0 + 1e-9
 
 
-def motion_to_goal(start: Array, goal: Array | None, bounds: Array, duration: float = 0.0
-                   ) -> Pieces:
+def motion_to_goal(start: Array, goal: Array, bounds: Array, duration: float = 0.0) -> Pieces:
     """Return the motion to a goal (n,) at rest on which all joints arrive together (Ruckig)."""
-    # `start` (3, n): position, velocity, acceleration; `goal` None: stop as fast as the bounds
-    # allow; `bounds` (3, n): largest speed, acceleration, jerk; `duration`: the least [s].
-    # InputError if no motion is found.
+    # `start` (3, n): position, velocity, acceleration; `bounds` (3, n): largest speed,
+    # acceleration, jerk; `duration`: the least [s]. InputError if no motion is found.
     speed, acceleration, jerk = bounds
     # a joint with this acceleration was, or will be, faster by a² / 2 jerk
     acceleration = np.maximum(acceleration, MORE * np.abs(start[2]))
     speed = np.maximum(speed, MORE * (np.abs(start[1]) + 0.5 * start[2] ** 2 / jerk))
     end = np.zeros(start.shape)
-    end[0] = np.nan if goal is None else goal
+    end[0] = goal
     found = planned(start, end, np.array([speed, acceleration, jerk]), duration)
     if found is not None:
         return found
-    if goal is None:
-        raise InputError('no motion was found with which the joints stop')
     # a quintic within the bounds, for goals so near that Ruckig fails
     time = max(duration, SLOW)
     for _ in range(20):
@@ -60,6 +58,33 @@ def motion_to_goal(start: Array, goal: Array | None, bounds: Array, duration: fl
             return motion
         time *= 1.5
     raise InputError(f'no joint motion to {goal.tolist()} was found within the bounds')
+
+
+def stopping_motion(start: Array, bounds: Array) -> Pieces:
+    """Return the motion that stops each joint as fast as `bounds` allow, see `motion_to_goal`."""
+    n = start.shape[1]
+    times, coefficients = np.empty(9 * n + 2), np.empty((9 * n + 1, n, 6))
+    m = _put_stop(start, np.full(n, np.nan), bounds, np.zeros((n, 2, 9)), times, coefficients)
+    return Pieces(times[:m], coefficients[:m - 1])
+
+
+@kernel
+def _put_stop(start, free, bounds, parts, times, coefficients):
+    """Write the cubics of a stop; return the number of times."""
+    # `parts` (n, 2, 9): zeros; `free` (n,): NaN, for `put_cubics`
+    # The acceleration rises to a peak against the speed, stays there, and falls to zero.
+    total = 0.0
+    for i in range(len(parts)):
+        v, a, jerk = start[1, i], start[2, i], bounds[2, i]
+        side = -1.0 if v + 0.5 * a * np.abs(a) / jerk > 0.0 else 1.0
+        change, a, most = -side * v, side * a, max(bounds[1, i], np.abs(a))
+        peak = max(a, min(np.sqrt(max(jerk * change + 0.5 * a * a, 0.0)), most))
+        parts[i, 0, 0], parts[i, 0, 2] = (peak - a) / jerk, peak / jerk
+        if peak == most:
+            parts[i, 0, 1] = max(change / peak - (peak - 0.5 * a * a / peak) / jerk, 0.0)
+        parts[i, 1, 0], parts[i, 1, 2] = side * jerk, -side * jerk
+        total = max(total, parts[i, 0, 0] + parts[i, 0, 1] + parts[i, 0, 2])
+    return put_cubics(parts, start, free, total, times, coefficients)
 
 
 def motion_through(start: Array, times: ArrayLike, points: Array, velocities: Array | None = None,
@@ -87,6 +112,7 @@ def rehearse(n: int) -> None:
     """Plan each kind of motion of n joints once, which compiles the kernels."""
     start, bounds = np.zeros((3, n)), np.ones((3, n))
     motion_to_goal(start, np.ones(n), bounds).at(0.0)
+    stopping_motion(start, bounds)
     motion = motion_through(start, [1.0, 2.0], np.ones((2, n)))
     motion.samples()
     _ = motion.extremes

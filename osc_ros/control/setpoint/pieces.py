@@ -164,7 +164,7 @@ def planned(start: Array, end: Array, bounds: Array, duration: float = 0.0,
     parts = np.array([[(*axis.brake.t, *axis.t), (*axis.brake.j, *axis.j)]
                       for axis in plan.profiles[0]])
     times, coefficients = np.empty(9 * d + 2), np.empty((9 * d + 1, d, 6))
-    m = _put_cubics(parts, start, end[0], float(plan.duration), times, coefficients)
+    m = put_cubics(parts, start, end[0], float(plan.duration), times, coefficients)
     return Pieces(times[:m], coefficients[:m - 1])
 
 
@@ -211,7 +211,7 @@ def neighbours(first: int, last: int, m: int) -> tuple[slice, slice]:
 
 
 @kernel
-def _put_cubics(parts, start, goal, total, times, coefficients):
+def put_cubics(parts, start, goal, total, times, coefficients):
     """Write a plan of Ruckig: times, and coefficients of cubics; return the number of times."""
     # `parts` (d, 2, 9): durations and jerks; `start` (3, d): state; `goal` (d,): last position,
     # NaN if free; `total`: duration [s]. A piece ends where the jerk of any coordinate changes.

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.compile.record_type import Slot, Table
 from osc_ros.control.safety.sample import continuous_joints
-from osc_ros.control.setpoint.joint_motion import motion_to_goal, unit_hint
+from osc_ros.control.setpoint.joint_motion import stopping_motion, unit_hint
 from osc_ros.control.setpoint.motion import (
     advance_rate,
     first_rate,
@@ -190,10 +190,10 @@ def hold_joints(at: Any, q: Array) -> None:
 
 
 def stop_joints(at: Any, bounds: Array) -> None:
-    """Stop within `bounds` (3, n), see `motion_to_goal`, whatever the speed override."""
+    """Stop within `bounds` (3, n), see `stopping_motion`, whatever the speed override."""
     rate = max(float(at.rate), SLOWEST_STOP)
     bounds = bounds / np.array([[1.0], [rate ** 2], [rate ** 3]])
-    begin_motion(at, motion_to_goal(full_speed_state(at), None, bounds))
+    begin_motion(at, stopping_motion(full_speed_state(at), bounds))
     at.stops = True
 
 
