@@ -335,28 +335,12 @@ class CompiledLaw:
                    for level, i in zip(self.levels, self.at)]
         return float(min(shares))
 
-    def plan(self, period: float) -> None:
-        """Plan motions of the targets; reduce the gains if the states' period [s] is too long."""
-        # InputError if a target has no motion within its limits; its previous motion continues.
-        self._count_period(period)
-        errors = []
-        for level in self.levels:
-            try:
-                level.plan()
-            except InputError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
     def drafts(self, period: float, margin: float) -> list[Draft]:
-        """Like `plan`, but return a `Draft` for each target that needs a plan, and make none."""
-        # The drafts are for a time `margin` [s] after the last tick.
-        self._count_period(period)
-        return [one for level in self.levels if (one := level.draft(margin)) is not None]
-
-    def _count_period(self, period: float) -> None:
+        """Reduce the gains if the states' period [s] is too long; return plans to make."""
+        # They are for a time `margin` [s] after the last tick.
         if max(period, self.d.gain_period) > self.m.longest_period:
             self.limit_gains(period)
+        return [one for level in self.levels if (one := level.generator.draft(margin)) is not None]
 
     def _take_tool(self, before: CompiledLaw) -> None:
         """Move the targets of the tip if a new tool has moved the tip's frame on its body."""

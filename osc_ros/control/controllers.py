@@ -309,7 +309,7 @@ def _put_holds(memory: Array, places: list[int], rows: NDArray[np.intp], poses: 
     for begin, table, names, value in (
             (places[0], PLAN, ('pose',), poses.reshape(-1, 16)),
             (places[0], PLAN, ('begin', 'event', 'until', 'wakes'), np.inf),
-            (places[0], PLAN, ('kind',), 0.0),  # HOLD and False are 0
+            (places[0], PLAN, ('kind', 'clamped', 'rejoins'), 0.0),  # HOLD and False are 0
             (places[1], STATE, ('late', 'stops', 'is_open', 'went_back'), 0.0)):
         for name in names:
             first, count = table.place_of(name)

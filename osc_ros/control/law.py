@@ -62,6 +62,7 @@ from osc_ros.control.setpoint.posture import (
     stop_joints,
 )
 from osc_ros.control.setpoint.set_point_generator import (
+    Course,
     Draft,
     Motion,
     rehearse,
@@ -648,7 +649,7 @@ class Law:
             self.observe(time, q, qd)
         if not self.has_ticked:
             for level in self._setup.levels:
-                level.jump(time)
+                level.generator.jump(time)
         if self._setup.d.plans or self.waits:
             self.plan()
         tau = np.empty(len(q))
@@ -702,7 +703,7 @@ class Law:
     def remembered(self) -> tuple[Any, ...]:
         """The rest of the state of the law; to restore a state, set `state_arrays` before this."""
         return (self._observed, self._is_placed,
-                tuple(generator.motions for generator in self.generators),
+                tuple(tuple(generator.course) for generator in self.generators),
                 tuple(motion_of(setup.record.posture) for setup in self._setups()),
                 self.obstacles.named, tuple(self._deferred))
 
@@ -712,7 +713,7 @@ class Law:
         self._deferred = list(deferred)
         self.obstacles.named = obstacles
         for generator, one in zip(self.generators, motions, strict=True):
-            generator.motions = one
+            generator.course = Course(*one)
         for setup, motion in zip(self._setups(), of_joints, strict=True):
             refer_to(setup.record.posture, motion)
             setup.set_gravity(self._run.gravity)
@@ -924,21 +925,30 @@ class Law:
         """
         while self.advance_change():
             pass
-        errors = self._begin_deferred()
-        for setup in reversed(self._setups()):
-            setup.plan(self._period_for_gains)
+        drafts, errors = self.drafts()
+        for one in drafts:
+            try:
+                one.put()
+            except InputError as error:
+                errors.append(error)
         if errors:
             raise errors[0]
 
-    def drafts(self, margin: float) -> list[Draft]:
+    def drafts(self, margin: float = 0.0) -> tuple[list[Draft], list[InputError]]:
         """Do the rest of `plan` after `advance_change`, but return the plans of motions unmade."""
-        # They are for a time `margin` [s] after the last tick.
-        errors = self._begin_deferred()
+        # They are for a time `margin` [s] after the last tick. First it does the commands that had
+        # to wait for a change, if that has begun; it returns their errors.
+        errors: list[InputError] = []
+        if not self.waits:
+            commands, self._deferred = self._deferred, []
+            for *_, name, arguments in commands:
+                try:
+                    getattr(self, name)(*arguments)
+                except InputError as error:
+                    errors.append(error)
         found = {one.of: one for setup in self._setups()
                  for one in setup.drafts(self._period_for_gains, margin)}
-        if errors:
-            raise errors[0]
-        return list(found.values())
+        return list(found.values()), errors
 
     def advance_change(self) -> bool:
         """End a blend that is over, or begin the change that waits; return whether one was due."""
@@ -956,18 +966,6 @@ class Law:
     def defers(self) -> bool:
         """Whether commands wait for a change of settings."""
         return bool(self._deferred)
-
-    def _begin_deferred(self) -> list[InputError]:
-        """Do the commands that had to wait for a change, if it has begun; return their errors."""
-        errors: list[InputError] = []
-        if not self.waits:
-            commands, self._deferred = self._deferred, []
-            for *_, name, arguments in commands:
-                try:
-                    getattr(self, name)(*arguments)
-                except InputError as error:
-                    errors.append(error)
-        return errors
 
     def level(self, task: str | None = None) -> Level:
         """
@@ -1028,7 +1026,7 @@ class Law:
         else:
             level = self.level(task)
             level.generator.add(motion, start)
-            level.jump()
+            level.generator.jump()
         return not isinstance(motion, PoseGoal) or limits.inside(motion.pose) is motion.pose
 
     def path(self, times: ArrayLike, poses: ArrayLike, task: str | None = None) -> Path:

@@ -62,6 +62,7 @@ Array = NDArray[np.float64]
 R = TypeVar('R')
 # Cause: no update of the obstacles; the time-out starts at each `requests.set_obstacles`.
 STALE_OBSTACLES = 'stale_obstacles'
+ATTEMPTS = 3  # after so many plans that come too late, no state is answered during planning
 # of a change of settings that came before the last one had ended
 WAITS_TEXT = 'a change of settings waits for the end of the one before'
 TABLES = [one.digest for one in (M, D, LAW_M, LAW_D, RUN, OBSERVER, COMPENSATION, contact.CONTACT,
@@ -95,6 +96,7 @@ class Engine(Cycle):
         self._tables = np.array(TABLES)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
         self.drafts: list[Draft] = []  # from `begin_plans` to `put_plans`
+        self._in_vain = 0  # successive plans that came too late
 
     @property
     def record(self) -> Any:
@@ -145,7 +147,7 @@ class Engine(Cycle):
             for name in ('q', 'qd', 'effort'):
                 if (value := vars(engine)[name]) is not None:
                     vars(engine)[name] = float_array(name, value, (robot.n,))
-        for motion, base, pending, *_ in found.remembered[2]:
+        for motion, base, _, pending in found.remembered[2]:
             for one in (motion, base, *(scheduled for _, scheduled in pending)):
                 if isinstance(one, PoseGoal):
                     float_array('pose', one.pose, (4, 4))
@@ -325,22 +327,31 @@ class Engine(Cycle):
     def begin_plans(self, margin: float) -> list[Draft] | None:
         """Do a part of `plan`; return plans to make before `put_plans`, or None: call it again."""
         # They are for a time `margin` [s] after the last state. Between the parts, and while the
-        # plans are made, states may be answered, and other calls made.
+        # plans are made, states may be answered, and other calls made. After ATTEMPTS plans that
+        # came too late, it plans at once.
         self.drafts = []
         if self._go_on(self.law.advance_change):
             return None
-        self._go_on(lambda: self.drafts.extend(self.law.drafts(margin)))
+        if self._in_vain == ATTEMPTS:
+            self._in_vain = 0
+            self.plan()
+        else:
+            self.drafts, errors = self._go_on(lambda: self.law.drafts(margin)) or ([], [])
+            for error in errors:
+                self._post('dropped', f'target dropped: {error}')
         return self.drafts
 
     @journaled
     def put_plans(self) -> bool:
         """Let the next states take over the plans; return whether none must be made again."""
         found, self.drafts = self.drafts, []
-        return False not in [self._guarded(one.put) for one in found]
+        is_used = False not in [self._guarded(one.put) for one in found]
+        self._in_vain = 0 if is_used else self._in_vain + 1
+        return is_used
 
     def drop_plans(self) -> None:
         """Drop all plans that no state has taken over yet: they are made again."""
-        self.drafts = []
+        self.drafts, self._in_vain = [], 0
         for generator in self.law.generators:
             generator.drop_next()
 

@@ -1144,7 +1144,8 @@ def test_arm_stops_if_its_block_raises():
         arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), wait=False)
         arm.sleep(0.2)
         raise KeyError
-    assert not isinstance(arm._backend.arm.law.levels['tip'].generator._pending[-1][1], PoseGoal)
+    course = arm._backend.arm.law.levels['tip'].generator.course
+    assert not isinstance(course.pending[-1][1], PoseGoal)
 
 
 def test_cause_that_comes_and_goes_is_one_line_in_the_log_of_a_program(in_loop, caplog):

@@ -21,7 +21,12 @@ from osc_ros.control.model_error.disturbance import (
 )
 from osc_ros.control.safety.supervision import DEFAULT_WATCHDOGS, REACTIONS, Supervision
 from osc_ros.control.setpoint import motion
-from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, STOP, TwistGoal
+from osc_ros.control.setpoint.set_point_generator import (
+    Course,
+    SetPointGenerator,
+    STOP,
+    TwistGoal,
+)
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation
 from osc_ros.control.step.limit import limit_rate
@@ -338,7 +343,7 @@ def led(kind):
                    'path': Path([5.1, 5.6, 6.1], [at(0.1), at(0.2, 0.5), at(0.1)])}[kind], 5.0)
     for k in range(100):
         guide.at(5.0 + PERIOD * k, BOX, np.zeros(6))
-        guide.plan(BOX)
+        guide.plan()
     return guide
 
 
@@ -351,7 +356,7 @@ def targets_of(guide, seed):
         if k == 500:
             guide.add(PoseGoal(at(-0.1, 0.3)), time + 0.1)
         guide.at(time, BOX, lag)
-        guide.plan(BOX)
+        guide.plan()
         found.append((guide.waits, guide.clamped, guide.records[1].slots.tobytes()))
     return found
 
@@ -364,7 +369,7 @@ def copied(guide):
     again = SetPointGenerator(np.eye(4))
     for record, before in zip(again.records, guide.records):
         record.slots[:] = before.slots
-    again.motions = unpacked(packed(guide.motions))
+    again.course = Course(*unpacked(packed(tuple(guide.course))))
     return again
 
 

@@ -5,8 +5,6 @@
 
 import numpy as np
 
-ATTEMPTS = 3  # after so many plans that came too late, states wait for the plans
-
 
 class Planner:
     """
@@ -18,7 +16,7 @@ class Planner:
 
     def __init__(self, engine, period, seed):
         self.engine, self.margin = engine, 5.5 * period
-        self.random, self.ticks, self.in_vain, self.used = np.random.default_rng(seed), 0, 0, 0
+        self.random, self.ticks, self.used = np.random.default_rng(seed), 0, 0
 
     def update(self, *state):
         """Answer a state; some states later, put the plans."""
@@ -27,12 +25,7 @@ class Planner:
         if engine.drafts:
             self.ticks -= 1
             if self.ticks < 0:
-                is_used = engine.put_plans()
-                self.used += is_used
-                self.in_vain = 0 if is_used else self.in_vain + 1
-        elif engine.asks and self.in_vain == ATTEMPTS:
-            engine.plan()
-            self.in_vain = 0
+                self.used += engine.put_plans()
         elif engine.asks:
             for one in engine.begin_plans(self.margin) or ():
                 one.make()

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from osc_ros.control.setpoint.arrival import Approach
 from osc_ros.control.setpoint.motion import LENGTH, TETHER
-from osc_ros.control.setpoint.set_point_generator import Draft, SetPointGenerator
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.tasks.bandwidth import (
     largest_damping_rate,
     largest_integral_rate,
@@ -272,7 +272,7 @@ class Level:
     @property
     def goal(self) -> Array | None:
         """Pose (4, 4) at which the newest motion ends; None if it is a twist or a stop."""
-        return self.generator.goal(self.task.limits)
+        return self.generator.goal
 
     def approach(self) -> Approach:
         """Data for `Arrival`: task, pose of its link at the last tick, newest goal, and axes."""
@@ -281,15 +281,3 @@ class Level:
     def set_measured_wrench(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link in base axes [N·m, N], and its stamp [s]."""
         self._d.measured_wrench[self._i], self._d.measured_time[self._i] = wrench, time
-
-    def plan(self) -> None:
-        """Plan the target's motions, see `SetPointGenerator.plan`."""
-        self.generator.plan(self.task.limits)
-
-    def draft(self, margin: float) -> Draft | None:
-        """Return a plan to make, for `margin` [s] after the last tick; None if none is needed."""
-        return self.generator.draft(self.task.limits, margin)
-
-    def jump(self, time: float = -math.inf) -> None:
-        """Begin the motions that are due before the next tick, see `SetPointGenerator.jump`."""
-        self.generator.jump(self.task.limits, time)

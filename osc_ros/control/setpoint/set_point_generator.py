@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TYPE_CHECKING, TypeAlias
+from typing import NamedTuple, TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,6 +56,7 @@ FORWARD, LEADS_ON = 0.2, 0.7
 FORESIGHT = 1000.0  # ignore a face of the box that a twist would reach later than this [s]
 
 _NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
+_LIMITS = TargetLimits()  # of a target without others
 _NO_PIECES = np.zeros(36)  # of a plan that never had a path, or an offset
 
 
@@ -107,9 +109,18 @@ def rehearse() -> None:
     guide.add(path, 0.0)
     for time in (0.0, 0.1, 0.2, 0.3):
         guide.at(time, limits)
-        guide.plan(limits)
+        guide.plan()
         guide.add(TwistGoal(np.full(6, 0.1), 9.0), 0.1)
     composed(guide.target, np.zeros((3, 6)))
+
+
+class Course(NamedTuple):
+    """The part of a generator's state that is not in its records."""
+
+    motion: Motion  # the newest that has begun
+    base: Base  # motion of the plan
+    offset: Pieces | None  # from it to the target
+    pending: tuple[tuple[float, Motion], ...]  # motions that begin later, after their starts [s]
 
 
 class SetPointGenerator:
@@ -131,17 +142,13 @@ class SetPointGenerator:
 
     def __init__(self, pose: Array) -> None:
         self.records = plan, state = PLAN.new(), STATE.new()
-        # clamped: the motion was changed to keep the box or, for a twist, the speed limit
-        self.clamped = self._rejoins = False
         self._next: Draft | None = None  # has the plan that the next ticks take over
-        self._pending: list[tuple[float, Motion]] = []
-        self._motion: Motion = STOP
-        self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
-        state.now, plan.until, plan.bounds[:] = -np.inf, np.inf, _NO_BOX
-        plan.wakes, state.calm, plan.times = np.inf, CALM, np.array([0.0, 1.0])
+        self._course = Course(STOP, PoseGoal(pose), None, ())
+        state.now, plan.posed, plan.until, plan.bounds[:] = -np.inf, -np.inf, np.inf, _NO_BOX
+        plan.wakes, plan.times = np.inf, np.array([0.0, 1.0])
         plan.offset_times, plan.poses = plan.times, _NO_PIECES
         plan.coefficients = plan.offset = _NO_PIECES
-        state.rate = state.override = 1.0
+        state.rate, state.override, state.calm, self.limits = 1.0, 1.0, CALM, _LIMITS
         self._settle(PoseGoal(pose))  # until the first motion starts
         state.pose[:] = pose
 
@@ -164,48 +171,28 @@ class SetPointGenerator:
         return guide
 
     def copied(self) -> SetPointGenerator:
-        """Return an independent copy."""
+        """Return an independent copy, without the plan that the next ticks take over."""
         found = copy(self)
-        plan, state = self.records
-        found.records = plan.copy(), state.copy()
-        found._pending = list(self._pending)
+        found.records = tuple(record.copy() for record in self.records)
+        found.course = self.course
         return found
 
-    def adopt(self) -> None:
-        """Own the motions of a `Draft` from the tick on that has taken over its plan."""
-        if (found := self._next) is None:
-            return
-        plan, made = self.records[0], found.generator
-        if plan.number == made.records[0].number:
-            plan.kept.update(made.records[0].kept)
-            self.motions = made.motions
-            self._ask()
-        elif not plan.next_at:  # a tick has dropped it
-            self._next = None
-
-    def drop_next(self) -> None:
-        """Drop a plan that no tick has taken over yet: it is made again."""
-        self.adopt()
-        if self._next is not None:
-            self._next, self.records[0].next_at, self.records[1].is_open = None, 0, True
-
     @property
-    def motions(self) -> tuple[Any, ...]:
-        """Motions and flags: the part of the state that is not in the records."""
-        self.adopt()
-        return (self._motion, self._base, tuple(self._pending), self._posed, self.clamped,
-                self._rejoins, self._offset)
+    def course(self) -> Course:
+        """Motions of the plan in force: of a `Draft` from the tick on that takes its plan over."""
+        if self._next is not None:
+            plan, made = self.records[0], self._next.generator
+            if plan.number == made.records[0].number:
+                plan.kept.update(made.records[0].kept)
+                self._course, self._next = made.course, None
+            elif not plan.next_at:  # a tick has dropped it
+                self._next = None
+        return self._course
 
-    @motions.setter
-    def motions(self, motions: tuple[Any, ...]) -> None:
-        (self._motion, base, pending, self._posed, self.clamped, self._rejoins,
-         offset) = motions
-        self._pending = list(pending)
-        self._use(base, offset)
-
-    def _use(self, base: Base, offset: Pieces | None) -> None:
-        """Own a motion and an offset, and let the plan refer to their pieces."""
-        self._base, self._offset, plan = base, offset, self.records[0]
+    @course.setter
+    def course(self, course: Course) -> None:
+        self._course, self._next, plan = course, None, self.records[0]
+        plan.next_at, base, offset = 0, course.base, course.offset
         if isinstance(base, Path):
             plan.times, plan.poses, plan.coefficients = (
                 base.times, base.poses.ravel(), base.coefficients.ravel())
@@ -213,12 +200,17 @@ class SetPointGenerator:
             if not isinstance(offset, Pieces) or offset.coefficients.shape[1] != len(AT_REST):
                 raise InputError('the offset of a target must be pieces of 6 coordinates')
             plan.offset_times, plan.offset = offset.times, offset.coefficients.ravel()
-        self._next, plan.next_at = None, 0
+
+    def drop_next(self) -> None:
+        """Drop a plan that no tick has taken over yet: it is made again."""
+        course = self.course
+        if self._next is not None:
+            self.course, self.records[1].is_open = course, True
 
     def keep_within(self, limits: TargetLimits) -> None:
-        """Set the error at which the target waits for the arm, from the next tick on."""
+        """Plan within these limits, and wait for the arm at their leash, from the next tick on."""
         self.drop_next()
-        plan, state = self.records
+        self.limits, (plan, state) = limits, self.records
         plan.leash[:], state.calm = limits.leash, _calm(limits)
         plan.acceleration[:], plan.jerk[:] = limits.acceleration, limits.jerk
 
@@ -241,69 +233,68 @@ class SetPointGenerator:
     @property
     def moves(self) -> bool:
         """Whether a motion is in progress or scheduled."""
-        return self._moves or bool(self._pending)
+        return self._moves or bool(self.course.pending)
 
-    def _ask(self) -> None:
-        """Write to the plan the time at which `plan` must be called."""
-        first = self._pending[0][0] if self._pending else np.inf
-        self.records[0].wakes = -np.inf if self._rejoins else first
+    @property
+    def clamped(self) -> bool:
+        """Whether the motion was changed to keep the box or, for a twist, the speed limit."""
+        return bool(self.records[0].clamped)
+
+    def _schedule(self, pending: Iterable[tuple[float, Motion]]) -> None:
+        """Set the motions that begin later, and the time at which `plan` must be called."""
+        self._course, plan = self.course._replace(pending=tuple(pending)), self.records[0]
+        first = self._course.pending[0][0] if self._course.pending else np.inf
+        plan.wakes = -np.inf if plan.rejoins else first
         if self._next is not None:
-            self._next.put_pending(self._pending)
+            self._next.schedule(self._course.pending)
 
     def add(self, motion: Motion, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
-        self.adopt()
-        self._pending = [entry for entry in self._pending if entry[0] < start]
-        self._pending.append((start, motion))
-        self._ask()
+        self._schedule([*(one for one in self.course.pending if one[0] < start), (start, motion)])
 
     @property
     def begins_in(self) -> float:
         """Time until the newest motion begins [s]; 0 if it has begun, or no time is known."""
-        now = float(self.records[1].now)
-        start = self._pending[-1][0] if self._pending else -np.inf
+        now, pending = float(self.records[1].now), self.course.pending
+        start = pending[-1][0] if pending else -np.inf
         return max(start - now, 0.0) if np.isfinite(now) and np.isfinite(start) else 0.0
 
     @property
     def has_goal(self) -> bool:
         """Whether the target moves to a pose or along a path, or will, or holds its end."""
-        self.adopt()
         return any(not isinstance(one, TwistGoal) for one in (
-            self._motion, *(motion for _, motion in self._pending)))
+            self.course.motion, *(motion for _, motion in self.course.pending)))
 
     def drop_overdue(self, before: float, now: float) -> list[float]:
         """Drop motions that are overdue after a jump of the clock; return their starts [s]."""
         # They were for a time after `before`, and are over or too old `now` [s], see `start_of`.
-        self.adopt()
-        overdue = [(start, motion) for start, motion in self._pending if before < start
+        pending = self.course.pending
+        overdue = [(start, motion) for start, motion in pending if before < start
                    and (motion.times[-1] if isinstance(motion, Path) else start) < now - OLDEST]
-        self._pending = [entry for entry in self._pending if entry not in overdue]
-        self._ask()
+        self._schedule(one for one in pending if one not in overdue)
         return [start for start, _ in overdue]
 
     def rejoin(self, pose: Array) -> None:
         """Continue the motion from a pose (4, 4) at rest, to which the arm has moved meanwhile."""
-        self.adopt()
-        state = self.records[1]
-        if isinstance(self._base, PoseGoal) and not self._moves:
-            self._motion = self._base
+        course, (plan, state) = self.course, self.records
+        if isinstance(course.base, PoseGoal) and not self._moves:
+            self.course = course._replace(motion=course.base)
         self._settle(PoseGoal(pose))
         state.pose[:], state.twist[:], state.acceleration[:] = pose, 0.0, 0.0
-        self._rejoins = True
-        self._ask()
+        plan.rejoins = True
+        self._schedule(self.course.pending)
 
     def note_hold(self) -> None:
         """Use the pose of the plan, which the caller has written, as a `PoseGoal`."""
-        self._motion = PoseGoal(self.records[0].pose.copy())
-        self._settle(self._motion)
-        self._pending, self.clamped, self._rejoins = [], False, False
+        hold = PoseGoal(self.records[0].pose.copy())
+        self.course = Course(hold, hold, None, ())
 
-    def goal(self, limits: TargetLimits) -> Array | None:
+    @property
+    def goal(self) -> Array | None:
         """Pose (4, 4) at which the newest motion ends; None for a twist, a stop, or no motion."""
-        self.adopt()
-        motion = self._pending[-1][1] if self._pending else self._motion
+        motion = self.course.pending[-1][1] if self.course.pending else self.course.motion
         if isinstance(motion, PoseGoal):
-            return limits.inside(motion.pose)
+            return self.limits.inside(motion.pose)
         return motion.poses[-1] if isinstance(motion, Path) else None
 
     def at(self, time: float, limits: TargetLimits, error: Array | None = None,
@@ -314,53 +305,52 @@ class SetPointGenerator:
         # [angular; linear] [rad, m], zero along axes without motion control; `speed`: speed
         # override, 0 to 1.
         self.keep_within(limits)
-        self.jump(limits, time)
-        self.plan(limits)
+        self.jump(time)
+        self.plan()
         put_target(*self.records, AT_REST if error is None else error, time, speed)
         return self.target
 
-    def jump(self, limits: TargetLimits, time: float = -np.inf) -> None:
+    def jump(self, time: float = -np.inf) -> None:
         """If the target may jump, begin the due motions before the tick at a time [s]."""
         state = self.records[1]
-        if limits.smooth:
+        if self.limits.smooth:
             return
         if state.now == -np.inf:  # else the time of the last tick counts
             state.now, state.pace = time, np.inf
         if state.now > -np.inf:
             state.is_open = True
-            self.plan(limits)
+            self.plan()
 
-    def plan(self, limits: TargetLimits) -> None:
+    def plan(self) -> None:
         """Plan the motions that begin at the last target; continue after plans that end soon."""
         # call this after using the target
-        self.adopt()
         plan, state = self.records
         if not state.is_open:
             return
         soon = state.now + plain(ahead)(state)
-        by = state.now if limits.smooth else soon  # a jump is not a tick late
+        by = state.now if self.limits.smooth else soon  # a jump is not a tick late
         state.is_open = False
         if state.went_back:
-            self._pending, state.went_back = [(-np.inf, STOP)], False
-        if self._rejoins:
-            self._begin(self._motion, limits, state.late)
-        while self._pending and self._pending[0][0] <= by:
-            (_, motion), *self._pending = self._pending
-            self._begin(motion, limits)
+            state.went_back = False
+            self._schedule([(-np.inf, STOP)])
+        if plan.rejoins:
+            self._begin(self.course.motion, state.late)
+        while (pending := self.course.pending) and pending[0][0] <= by:
+            self._schedule(pending[1:])  # also if the motion is refused
+            self._begin(pending[0][1])
         if by > plan.until:
-            self._begin(STOP, limits)
+            self._begin(STOP)
         while plain(clock_after)(state, soon - state.now) >= plan.event:
             event, plan.event = plan.event, np.inf  # also if this raises
-            self._handle_end(limits, event)
-        self._ask()
+            self._handle_end(event)
+        self._schedule(self.course.pending)
 
     @property
     def left(self) -> float:
         """Duration of the rest of a path at full speed [s]; 0 without a path."""
-        self.adopt()
-        state = self.records[1]
-        motion = [self._motion, *(one for start, one in self._pending if start <= state.now)][-1]
-        late = state.late if motion is self._motion else 0.0
+        state, (begun, *_, pending) = self.records[1], self.course
+        motion = [begun, *(one for start, one in pending if start <= state.now)][-1]
+        late = state.late if motion is begun else 0.0
         return max(0.0, float(motion.times[-1]) - float(state.now - late)) if (
             isinstance(motion, Path)) else 0.0
 
@@ -368,14 +358,13 @@ class SetPointGenerator:
         """The target at a time [s] after the last tick, if no more motions are commanded."""
         # Twist and acceleration are those at full speed, from which a motion is planned; less if
         # near pairs or a lag slow the motion.
-        self.adopt()
-        scheduled = [motion for start, motion in self._pending if start <= time]
-        plan, state = self.records
+        (_, base, _, pending), (plan, state) = self.course, self.records
+        scheduled = [motion for start, motion in pending if start <= time]
         if not scheduled and time <= plan.until:
             rate, now = float(state.rate), max(time, state.now) - state.late
             if rate != 1.0:
                 now -= (1.0 - rate) * max(time - state.now, 0.0)
-            end = float(self._base.times[-1]) if isinstance(self._base, Path) else np.inf
+            end = float(base.times[-1]) if isinstance(base, Path) else np.inf
             if now > end:
                 return Target(self._sample(end).pose)
             found = self._sample(now)
@@ -387,72 +376,66 @@ class SetPointGenerator:
             return Target(state.pose.copy())
         return scheduled[-1].at(time)
 
-    def draft(self, limits: TargetLimits, margin: float) -> Draft | None:
-        """Return a `Draft` for a time `margin` [s] after the last tick; None if none is needed."""
-        self.adopt()
-        return Draft(self, limits, margin) if self.records[1].is_open else None
+    def draft(self, margin: float) -> Draft | None:
+        """Return a plan to make for a time `margin` [s] after the last tick; None: not needed."""
+        return Draft(self, margin) if self.records[1].is_open else None
 
     # changes of the motion
 
-    def _begin(self, motion: Motion, limits: TargetLimits, late: float = 0.0,
-               now: float | None = None) -> None:
+    def _begin(self, motion: Motion, late: float = 0.0, now: float | None = None) -> None:
         """Start the transition to a motion; an error leaves the state unchanged."""
         # `late` is the delay of the motion's clock [s]; `now` the start on that clock [s], by
         # default the present time.
-        before, records = dict(vars(self)), [record.words.copy() for record in self.records]
+        before, records = self.course, [record.words.copy() for record in self.records]
         try:
-            self._change_motion(motion, limits, late,
-                                self.records[1].now - late if now is None else now)
+            self._change_motion(motion, late, self.records[1].now - late if now is None else now)
         except InputError:
-            vars(self).update(before)
             for record, kept in zip(self.records, records):
                 record.words[:] = kept
+            self.course = before
             raise
 
-    def _change_motion(self, motion: Motion, limits: TargetLimits, late: float, now: float
-                       ) -> None:
-        plan, state = self.records
+    def _change_motion(self, motion: Motion, late: float, now: float) -> None:
+        (plan, state), limits = self.records, self.limits
         if plan.kind == FOLLOW and isinstance(motion, TwistGoal) and not motion.twist.any():
-            self._motion = motion  # it comes to rest already, as fast as the arm can
-            return
+            self.course = self.course._replace(motion=motion)
+            return  # it comes to rest already, as fast as the arm can
         present = self._sample(now + late - state.late)
         along = self._share_along(motion, present, now)
         if state.reason <= OVERRIDE or along <= LEADS_ON:
-            present = self._begin_rate(present, limits)
+            present = self._begin_rate(present)
         state.onset[:] = state.course if along < 0.0 else 0.0
         if isinstance(motion, Path) and now >= motion.times[-1]:
             motion = PoseGoal(motion.poses[-1])  # the path is over: go to its end
-        self._motion, state.late, plan.event = motion, late, np.inf
-        self._rejoins = self.clamped = False
+        self.course = self.course._replace(motion=motion)
+        state.late, plan.event = late, np.inf
+        plan.rejoins = plan.clamped = False
         plan.until = motion.until if isinstance(motion, TwistGoal) else np.inf
         state.stops = False
         plan.bounds[0] = np.minimum(limits.box[0], present.pose[:3, 3])
         plan.bounds[1] = np.maximum(limits.box[1], present.pose[:3, 3])
         if isinstance(motion, TwistGoal):
-            self._jog(motion, present, limits, now)
+            self._jog(motion, present, now)
         elif isinstance(motion, PoseGoal):
             goal = PoseGoal(limits.inside(motion.pose))
-            self.clamped = goal.pose is not motion.pose
+            plan.clamped = goal.pose is not motion.pose
             # in a stream of poses, the target is still moving to one pose when the next one comes
-            apart, self._posed = now - self._posed, now
+            apart, plan.posed = now - float(plan.posed), now
             pace = 2.0 * apart * float(state.rate) if (
                 present.twist.any() and apart < SPARSEST) else 0.0
-            share = self._join(goal, present, limits, now,
-                               duration=max(pace, motion.arrival - now))
+            share = self._join(goal, present, now, duration=max(pace, motion.arrival - now))
             # if the change of direction exceeds the limits, stop first; `_handle_end` goes on
             if share > TOLERATED and present.twist.any():
-                self._jog(STOP, present, limits, now)
+                self._jog(STOP, present, now)
         elif now < motion.times[0]:
             first = motion.at(float(motion.times[0]))
-            self._join(PoseGoal(first.pose), present, limits, now, duration=motion.times[0] - now,
-                       goal=first)
+            self._join(PoseGoal(first.pose), present, now, motion.times[0] - now, first)
         else:
-            self._join(motion, present, limits, now)
+            self._join(motion, present, now)
 
-    def _handle_end(self, limits: TargetLimits, event: float) -> None:
+    def _handle_end(self, event: float) -> None:
         """Continue at an event: the end of an offset, or the start or end of a path."""
-        plan, state = self.records
-        motion, base = self._motion, self._base
+        (plan, state), (motion, base, *_) = self.records, self.course
         now = max(event, state.now - state.late)  # if late: from the last target
         if isinstance(base, Path):
             end = base.at(float(base.times[-1]))
@@ -460,19 +443,20 @@ class SetPointGenerator:
                 plan.begin, plan.event = np.inf, base.times[-1]
             elif (plan.begin < np.inf or plan.kind in (COAST, FOLLOW) or end.twist.any()
                   or end.acceleration.any()):
-                self._begin(PoseGoal(end.pose), limits, state.late, now)
+                self._begin(PoseGoal(end.pose), state.late, now)
             else:
-                self._motion = PoseGoal(end.pose)
-                self._settle(self._motion)
+                hold = PoseGoal(end.pose)
+                self.course = self.course._replace(motion=hold)
+                self._settle(hold)
         elif isinstance(motion, Path):
             if now < motion.times[0]:
                 self._settle(base, until=float(motion.times[0]))
             else:
-                self._begin(motion, limits, state.late, now)
+                self._begin(motion, state.late, now)
         elif isinstance(base, PoseGoal):
             self._settle(base)
         elif isinstance(motion, PoseGoal):
-            self._begin(motion, limits, state.late, now)
+            self._begin(motion, state.late, now)
         else:
             pose = self._sample(now).pose
             self._settle(Drift(pose, base.twist, now) if base.twist.any() else PoseGoal(pose))
@@ -481,7 +465,7 @@ class SetPointGenerator:
         """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
         plan = self.records[0]
         plan.begin, plan.event = np.inf, until
-        self._use(base, None)
+        self.course = self.course._replace(base=base, offset=None)
         if isinstance(base, Path):
             plan.kind = PATH
             return
@@ -504,9 +488,9 @@ class SetPointGenerator:
         length = float(np.sqrt((way @ way) * (course @ course)))
         return float(way @ course) / length if length > 0.0 else 0.0
 
-    def _begin_rate(self, present: Target, limits: TargetLimits) -> Target:
+    def _begin_rate(self, present: Target) -> Target:
         """Set the rate for a new motion, see `first_rate`; return `present` as at this rate."""
-        state = self.records[1]
+        state, limits = self.records[1], self.limits
         rate, slope = float(state.rate), float(state.rate_slope)
         if not limits.smooth:
             return present
@@ -528,11 +512,11 @@ class SetPointGenerator:
 
     # plans
 
-    def _jog(self, jog: TwistGoal, present: Target, limits: TargetLimits, now: float) -> None:
+    def _jog(self, jog: TwistGoal, present: Target, now: float) -> None:
         """Plan the transition to a twist; the target stops at the faces of the workspace box."""
         twist, pose, speed = jog.twist.copy(), present.pose.copy(), np.full(6, np.inf)
+        (plan, state), limits = self.records, self.limits
         if limits.smooth and not twist.any():  # a stop is as short as at full speed
-            state = self.records[1]
             state.stops, rate = True, max(float(state.rate), SLOWEST_STOP)
             limits = replace(limits, acceleration=limits.acceleration / rate ** 2,
                              jerk=limits.jerk / rate ** 3)
@@ -543,7 +527,7 @@ class SetPointGenerator:
             length = np.sqrt(own @ own)
             if length > most:
                 own *= most / length
-                self.clamped = True
+                plan.clamped = True
         for axis in range(3):
             along = twist[3 + axis]
             face = limits.box[int(along > 0.0), axis]
@@ -552,15 +536,16 @@ class SetPointGenerator:
                 if (face - pose[axis, 3]) * np.sign(along) > AT_THE_EDGE:
                     pose[axis, 3], speed[3 + axis] = face, abs(along)
                 else:
-                    self.clamped = True
-        self._join(Drift(pose, twist, now), present, limits, now, speed=speed)
+                    plan.clamped = True
+        self._join(Drift(pose, twist, now), present, now, speed=speed, limits=limits)
 
-    def _join(self, base: PoseGoal | Path | Drift, present: Target, limits: TargetLimits,
-              now: float, duration: float = 0.0, goal: Target | None = None,
-              speed: Array | None = None) -> float:
+    def _join(self, base: Base, present: Target, now: float, duration: float = 0.0,
+              goal: Target | None = None, speed: Array | None = None,
+              limits: TargetLimits | None = None) -> float:
         """Make base ⊕ a new offset the target; return the target's largest ratio to a limit."""
         # The ratio is 0 if no offset is needed. See `joining_offset` for the parameters.
         self._settle(base, now)
+        limits = limits or self.limits
         if not limits.smooth:
             return 0.0
         plan = self.records[0]
@@ -569,10 +554,10 @@ class SetPointGenerator:
             return 0.0
         offset, share = joining_offset(base, x, limits, plan.bounds, now, duration, goal, speed)
         if offset is None and goal is not None:
-            return self._join(base, present, limits, now, duration)
+            return self._join(base, present, now, duration)
         if offset is None:
             raise InputError(f'no motion was found for an offset of {x.tolist()}')
-        self._use(base, offset)
+        self.course = self.course._replace(offset=offset)
         plan.begin, plan.event = now, min(
             now + offset.duration, base.times[-1] if isinstance(base, Path) else np.inf)
         return share
@@ -582,29 +567,32 @@ class Draft:
     """The next plan of a generator, for a time ahead; it is made while the target goes on."""
 
     # Only `make` is slow: it computes on a copy, in any thread. Whether the plan is used depends
-    # only on what `put` and the ticks find, so a replay repeats it.
+    # only on what `put` and the ticks find, so a replay repeats it. Without a margin, `make` plans
+    # in place.
 
-    def __init__(self, of: SetPointGenerator, limits: TargetLimits, margin: float) -> None:
+    def __init__(self, of: SetPointGenerator, margin: float) -> None:
         # margin: from the last tick to the time for which the motions are planned [s]
-        (plan, _), self.of, self._limits = of.records, of, limits
-        self.generator, self._given = of.copied(), list(of._pending)
+        self.of = self.generator = of
+        self._is_ahead, self._is_made = margin > 0.0, False
+        self._error: InputError | None = None
+        if not self._is_ahead:
+            return
+        self._given, self.generator = of.course.pending, of.copied()
+        plan, at = of.records[0], self.generator.records[1]
         if plan.kind == FOLLOW:  # until then it must move as expected, and not with its link
             plan.kind = COAST
-        self._before, at = plan.copy(), self.generator.records[1]
+        self._before = plan.copy()
         at.now += margin
         at.late += (1.0 - at.rate - 0.5 * at.rate_slope * margin) * margin
         at.rate = min(max(at.rate + at.rate_slope * margin, 0.0), 1.0)
         self._switch, self._expected = float(at.now), (at.late, at.rate, at.rate_slope)
-        self._begun: list[tuple[float, Motion]] = []
-        self._error: InputError | None = None
-        self._is_made = False
 
     def make(self) -> None:
         """Plan, if it is not done yet."""
         if not self._is_made:
             self._is_made = True
             try:
-                self.generator.plan(self._limits)
+                self.generator.plan()
             except InputError as error:
                 self._error = error
 
@@ -612,25 +600,30 @@ class Draft:
         """Let the ticks take over the plan; False if they are too far, or the motion changed."""
         # InputError: a target has no motion within its limits; its previous motion continues.
         self.make()
+        if self._is_ahead and not self._refer():
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def _refer(self) -> bool:
+        """Let the present plan refer to the next one, if it is as it was."""
         of, made = self.of, self.generator
         (plan, state), (after, begins) = of.records, made.records
         self._before.wakes = plan.wakes  # further motions may have been scheduled
         if state.now > self._switch or not np.array_equal(self._before.integers, plan.integers):
             return False
-        self._begun = [one for one in self._given if one not in made._pending]
+        self._begun = [one for one in self._given if one not in made.course.pending]
         of._next, after.number = self, plan.number + 1
         state.is_open = state.went_back = False
         plan.switch, plan.expected[:] = self._switch, self._expected
         plan.next_at, plan.next_state_at = after.address, begins.address
-        of._ask()
-        if self._error is not None:
-            raise self._error
+        of._schedule(of.course.pending)
         return True
 
-    def put_pending(self, pending: list[tuple[float, Motion]]) -> None:
-        """Use the motions that are scheduled, apart from those that the plan has begun."""
-        self.generator._pending = [one for one in pending if one not in self._begun]
-        self.generator._ask()
+    def schedule(self, pending: Iterable[tuple[float, Motion]]) -> None:
+        """Schedule these motions after the plan, apart from those that it has begun."""
+        self.generator._schedule(one for one in pending if one not in self._begun)
 
 
 @lru_cache(16)

@@ -61,9 +61,7 @@ POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
 LOCKSTEP_TIMEOUT = 5.0
 MOST_POSTED = 1000  # largest number of events in the queue
 ATTEMPTS = 20  # number of attempts to read without a state in between
-# Largest time ahead for which motions are planned while states are answered [s]; the number of
-# attempts after which they are planned between two states.
-LONGEST_MARGIN, ATTEMPTS_TO_PLAN = 0.02, 3
+LONGEST_MARGIN = 0.02  # longest time ahead for which motions are planned [s]
 AGED = 8  # the age of every AGED-th state is measured
 NOT_COMPILED = -1  # instead of a reason of `CompiledAnswers.run`: Python answers the next state
 
@@ -405,26 +403,21 @@ class Loop:
     def _plan(self) -> None:
         """Plan motions when compiled code requests it; states are answered meanwhile."""
         _show_name()
-        took, in_vain = 0.001, 0  # time of the last plans [s]; attempts for which it was too short
+        took = 0.001  # time of the last plans [s]
         while True:
             self._compiled.wait_for_wake()
             if not self._is_open:
                 return
             began = perf_counter()
             try:
-                if in_vain < ATTEMPTS_TO_PLAN:
-                    margin = min(2.0 * took, LONGEST_MARGIN)
-                    while (drafts := self.request(Engine.begin_plans, margin)) is None:
-                        began = perf_counter()
-                    for draft in drafts:
-                        draft.make()
-                    is_used = not drafts or self.request(Engine.put_plans)
-                    in_vain = 0 if is_used else in_vain + 1
-                    if drafts:
-                        took = max(0.9 * took, perf_counter() - began)
-                else:
-                    self.request(Engine.plan)
-                    in_vain = 0
+                margin = min(2.0 * took, LONGEST_MARGIN)
+                while (drafts := self.request(Engine.begin_plans, margin)) is None:
+                    began = perf_counter()
+                for draft in drafts:
+                    draft.make()
+                if drafts:
+                    self.request(Engine.put_plans)
+                    took = max(0.9 * took, perf_counter() - began)
             except Exception as error:  # any error: later plans must be made
                 self._post('error', f'control loop: {type(error).__name__}: {error}')
 

@@ -66,7 +66,7 @@ def test_after_a_reaction_the_target_starts_at_the_arm_and_keeps_its_limits():
     places, times = [], np.arange(1, 1500) * PERIOD
     for time in times:
         places.append(guide.at(time, limits).pose[0, 3])
-        guide.plan(limits)
+        guide.plan()
     assert places[0] == 0.1
     assert np.abs(np.diff(places)).max() <= 0.0501 * PERIOD
     assert abs(places[-1]) < 1e-9

@@ -69,20 +69,20 @@ def test_goal_of_a_guide_is_the_end_of_the_newest_motion():
     limits = TargetLimits(box=[[-1.0] * 3, [1.0] * 3])
     guide, there, beyond = SetPointGenerator(np.eye(4)), np.eye(4), np.eye(4)
     there[0, 3], beyond[0, 3] = 0.3, 5.0
-    assert guide.goal(limits) is None
+    assert guide.goal is None
     guide.add(PoseGoal(there), 10.0)  # a motion has a goal even before it begins
-    np.testing.assert_array_equal(guide.goal(limits), there)
+    np.testing.assert_array_equal(guide.goal, there)
     guide.add(Path([20.0, 21.0], [there, np.eye(4)]), 20.0)
-    np.testing.assert_array_equal(guide.goal(limits), np.eye(4))
+    np.testing.assert_array_equal(guide.goal, np.eye(4))
     for time in np.arange(0.0, 25.0, 0.01):
         guide.at(time, limits)
-        guide.plan(limits)
-    np.testing.assert_allclose(guide.goal(limits), np.eye(4), atol=1e-9)  # a path that has ended
+        guide.plan()
+    np.testing.assert_allclose(guide.goal, np.eye(4), atol=1e-9)  # a path that has ended
     guide.add(PoseGoal(beyond), 25.0)
-    assert guide.goal(limits)[0, 3] == 1.0  # the nearest position inside of the box
+    assert guide.goal[0, 3] == 1.0  # the nearest position inside of the box
     for motion in (TwistGoal(np.full(6, 0.1), 26.0), STOP):
         guide.add(motion, 25.0)
-        assert guide.goal(limits) is None
+        assert guide.goal is None
 
 
 def test_distance_to_the_goal_is_along_the_axes_of_motion_of_the_task():

@@ -45,7 +45,7 @@ class Run:
         for time in self.times.tolist():
             each(time, guide)
             targets.append(guide.at(time, LIMITS))
-            guide.plan(LIMITS)
+            guide.plan()
         self.poses = np.array([target.pose for target in targets])
         self.twists = np.array([target.twist for target in targets])
         self.accelerations = np.array([target.acceleration for target in targets])

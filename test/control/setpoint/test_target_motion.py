@@ -129,12 +129,12 @@ class LedAhead(Led):
             self.seen.append(self.guide.target)
             if self.draft is None:
                 self.ticks = int(self.random.integers(8))
-                self.draft = self.guide.draft(self.limits, 0.005)
+                self.draft = self.guide.draft(0.005)
             elif self.ticks == 0:
                 is_used, self.draft = self.draft.put(), None
                 self.used, self.in_vain = self.used + is_used, 0 if is_used else self.in_vain + 1
                 if self.in_vain > 2:
-                    self.guide.plan(self.limits)
+                    self.guide.plan()
             else:
                 self.ticks -= 1
         return self
@@ -513,14 +513,14 @@ def test_target_goes_on_smoothly_while_python_is_late_and_states_come_at_random(
         put_target(*led.guide.records, np.zeros(6), led.time, 1.0)
         ticks -= 1
         if ticks < 0:
-            led.guide.plan(LIMITS)
+            led.guide.plan()
         twist = led.guide.target.twist
         shares.append(np.abs(twist - before).reshape(2, 3).max(axis=1) / passed / (
             LIMITS.acceleration + RATE * LIMITS.speed))
         before = twist
     assert np.max(shares) < 1.1
     assert np.abs(before).max() < 1e-9
-    goal = led.guide.goal(LIMITS)
+    goal = led.guide.goal
     if goal is not None:
         np.testing.assert_allclose(led.guide.target.pose, goal, atol=1e-9)
     predicted = led.guide.predicted_target(led.time + 1.0)

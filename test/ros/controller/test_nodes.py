@@ -172,7 +172,7 @@ def test_frame_that_tf2_knows_is_taken(spin):
     def heard():
         rig.hardware.poses.publish(pose)
         rig.hardware.state()
-        return rig.controller._law.levels['tip'].generator._motion.pose[0, 3] == 0.35 + (
+        return rig.controller._law.levels['tip'].generator.course.motion.pose[0, 3] == 0.35 + (
             pose.pose.position.x)
 
     spin(heard, why='for a target in the frame of tf2')
@@ -283,7 +283,7 @@ def test_pose_outside_of_the_workspace_is_clamped_and_reported(spin):
         return guide.clamped
 
     spin(is_clamped, why='for the plan of the target')
-    np.testing.assert_array_equal(guide._motion.pose[:3, 3], [0.4, 0.9, 0.4])
+    np.testing.assert_array_equal(guide.course.motion.pose[:3, 3], [0.4, 0.9, 0.4])
 
 
 def test_single_point_of_a_trajectory_is_a_pose_to_be_at_then(spin):
