@@ -39,7 +39,7 @@ from osc_ros.control.setpoint.joining import Drift
 from osc_ros.control.setpoint.pieces import Pieces
 from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
-from osc_ros.control.setpoint.trajectory import KNOTS, Path, PoseGoal
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.tasks.feedback import KINDS
 from osc_ros.control.tasks.free import FreeDrive
@@ -59,9 +59,9 @@ _ARGUMENTS: dict[type, tuple[str, ...]] = {  # constructor arguments
     **{one: getattr(one, '_fields', None) or tuple(
         field.name for field in fields(one) if field.init)
        for one in CLASSES.values() if one not in (Driver, Path, Pieces)},
-    Driver: ('robot', 'compensates'), Path: tuple(KNOTS), Pieces: ('times', 'coefficients')}
+    Driver: ('robot', 'compensates'), Pieces: ('times', 'coefficients'),
+    Path: ('times', 'poses', 'twists', 'accelerations', 'points')}
 _MAKERS: dict[type, Callable[..., Any]] = {
-    Path: Path.of_knots,
     Drift: lambda pose, twist, since: Drift(
         finite_array('pose', pose, (4, 4)), finite_array('twist', twist, (6,)), float(since))}
 NUMBERS = '|b1', '|u1', '<i4', '<u4', '<i8', '<u8', '<f4', '<f8'  # types of arrays

@@ -276,12 +276,12 @@ def _put_coast(plan, twist, start, rate):
                 plan.piece[0, 3 * part + i, k] = way * STOPPING[k]
 
 
-@inlined
-def _put_motion(plan, now, x, pose, twist, acceleration):
-    """Write pose, twist, acceleration of motion ⊕ offset at a time on the motion's clock [s]."""
+@kernel
+def put_motion(plan, now, state):
+    """Write motion ⊕ offset at a time on the motion's clock [s], as at full speed, to a STATE."""
     # Paths and offsets that end in motion are extrapolated until Python plans, see `_is_overdue`;
     # a path that begins in motion also backwards, because its plan may be used a tick early.
-    # x (3, 6) is memory.
+    pose, twist, acceleration, x = state.pose, state.twist, state.acceleration, state.x
     knot, moves = plan.pose, plan.kind != HOLD
     if plan.kind == PATH:
         k = put_state(plan.times, plan.coefficients, now, x)
@@ -507,7 +507,7 @@ def put_target(plan, state, lag, time, speed):
     is_tick = 0.0 < step <= _longest_step(state)
     if _went_back(plan, state, lag, time, speed):
         state.went_back = state.is_open = True
-    _put_motion(plan, time - state.late, state.x, state.pose, twist, acceleration)
+    put_motion(plan, time - state.late, state)
     assign(state.course, twist)
     if is_tick and state.reason == LAG:
         keep_jerk(plan, state, last, step)
@@ -573,12 +573,6 @@ def any_waits(m):
     for i in range(len(guides)):
         found = found or waits(state_at(guides[i, 1]))
     return found
-
-
-@kernel
-def put_motion(plan, now, x, pose, twist, acceleration):
-    """Write the target of a plan at a time on its clock [s], at full speed; x (3, 6) is memory."""
-    _put_motion(plan, now, x, pose, twist, acceleration)
 
 
 @kernel

@@ -505,10 +505,9 @@ class SetPointGenerator:
         return present if rate or slope else Target(present.pose)
 
     def _sample(self, now: float) -> Target:
-        found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        put_motion(self.records[0], now, np.empty((3, 6)), found.pose, found.twist,
-                   found.acceleration)
-        return found
+        found = STATE.new()
+        put_motion(self.records[0], now, found)
+        return Target(found.pose, found.twist, found.acceleration)
 
     # plans
 

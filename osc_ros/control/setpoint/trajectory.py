@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from copy import copy
 from dataclasses import dataclass
 import math
 
@@ -38,12 +36,6 @@ Array = NDArray[np.float64]
 
 RIGID_TOLERANCE = 1e-6  # largest entry of R Rᵀ - 1; products of rotations drift by far less
 AT_REST = np.zeros(6)
-# attributes of a path of m knots and k points, from which it is rebuilt bit for bit
-KNOTS: dict[str, tuple[str | int, ...]] = {
-    'times': ('m',), 'poses': ('m', 4, 4), 'twists': ('m', 6), 'accelerations': ('m', 6),
-    'coefficients': ('m - 1', 6, 6), 'points': ('k',), 'peaks': (2, 2), 'peak_times': (2, 2),
-    'extent': (2, 3), 'extent_times': (2, 3)}
-
 
 @dataclass(frozen=True, eq=False)
 class PoseGoal:
@@ -81,8 +73,6 @@ class Path:
         The knots.
     coefficients : (m - 1, 6, 6)
         Quintics of rotation vector and position from each knot to the next one.
-    points : (k,)
-        Times of the given points, which error messages name; default: the times of the knots.
     peaks, peak_times : (2, 2)
         Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], of rotation and translation,
         at nine samples from each knot to the next, and their times [s].
@@ -101,6 +91,8 @@ class Path:
     ends : tuple of two (6,), optional
         Twists of these splines at the first and the last knot, by default at rest. None in the
         tuple: a natural end, without acceleration.
+    points : (k,), optional
+        Times of the given points, which error messages name; default: those of the knots.
 
     Raises
     ------
@@ -112,7 +104,8 @@ class Path:
 
     def __init__(self, times: ArrayLike, poses: ArrayLike, twists: ArrayLike | None = None,
                  accelerations: ArrayLike | None = None,
-                 ends: tuple[Array | None, Array | None] = (AT_REST, AT_REST)) -> None:
+                 ends: tuple[Array | None, Array | None] = (AT_REST, AT_REST),
+                 points: ArrayLike | None = None) -> None:
         self.times = np.array(times, dtype=np.float64)
         self.poses = np.array(poses, dtype=np.float64, order='C')
         if (twists is None) != (accelerations is None):
@@ -135,7 +128,10 @@ class Path:
                 raise InputError(f'path has {m} times and {what} of shape {values.shape}')
             if not np.isfinite(values).all():
                 raise InputError(f'path: {what} are not finite')
-        self.points, (self.twists, self.accelerations) = self.times, rates
+        self.twists, self.accelerations = rates
+        self.points = self.times if points is None else np.array(points, dtype=np.float64)
+        if self.points.ndim != 1 or not len(self.points):
+            raise InputError(f'path: points of shape {self.points.shape}: give their times (k,)')
         self.coefficients = np.empty((m - 1, 6, 6))
         _quintics(self.times, self.poses, rates[0], rates[1], self.coefficients, AT_REST,
                   np.empty((2, 3, 6)))
@@ -150,28 +146,17 @@ class Path:
                (self.extent, self.extent_times),
                (np.empty((4, 4)), np.empty((2, 6)), np.empty((3, 6))))
 
-    @classmethod
-    def of_knots(cls, **given: Array) -> Path:
-        """Return the path with these attributes, see KNOTS; InputError if a shape does not fit."""
-        path, m = cls.__new__(cls), len(given['times'])
-        sizes: dict[str | int, int] = {'m': m, 'm - 1': m - 1, 'k': len(given['points'])}
-        for name, shape in KNOTS.items():
-            array, wanted = given[name], tuple(sizes.get(one, one) for one in shape)
-            if m < 2 or array.dtype != float or array.shape != wanted or not array.flags.carray:
-                raise InputError(f'path: {name} are {array.dtype} of shape {array.shape}, give'
-                                 f' numbers of shape {wanted}')
-            setattr(path, name, array)
-        return path
+    @property
+    def knots(self) -> tuple[Array, Array, Array, Array]:
+        """Times, poses, twists and accelerations."""
+        return self.times, self.poses, self.twists, self.accelerations
 
     def at_lower_speed(self, factor: float) -> Path:
         """Return this path stretched to `factor` times its duration, with the same start time."""
-        slow = copy(self)
-        slow.times, slow.points, slow.peak_times, slow.extent_times = (
-            self.times[0] + factor * (times - self.times[0])
-            for times in (self.times, self.points, self.peak_times, self.extent_times))
-        slow.peaks = self.peaks / np.array([[factor], [factor ** 2]])
-        slow.twists, slow.accelerations = self.twists / factor, self.accelerations / factor ** 2
-        return slow
+        times, points = (self.times[0] + factor * (one - self.times[0])
+                         for one in (self.times, self.points))
+        return Path(times, self.poses, self.twists / factor, self.accelerations / factor ** 2,
+                    points=points)
 
     def with_ends(self, first: Array | None, last: Array | None) -> Path:
         """Return this path of splines with other `ends`, see the parameters of the class."""
@@ -182,9 +167,7 @@ class Path:
                 first if own.start == 0 else None, last if own.stop >= m else None))
             for of_all, one in zip(rates, found):
                 of_all[own][changed] = one[changed]
-        path = Path(self.times, self.poses, *rates)
-        path.points = self.points
-        return path
+        return Path(self.times, self.poses, *rates, points=self.points)
 
     def sample(self, times: Array, poses: Array, twists: Array, accelerations: Array) -> None:
         """
@@ -454,10 +437,8 @@ def _is_near(pose: Array, poses: Array) -> bool:
 def _reversed(path: Path) -> Path:
     """Return the path in the opposite direction, with the same start time."""
     ends = float(path.times[0] + path.times[-1])
-    times, poses, twists, accelerations = (knots[::-1] for knots in _knots(path))
-    back = Path(ends - times, poses, -twists, accelerations)
-    back.points = ends - path.points[::-1]
-    return back
+    times, poses, twists, accelerations = (knots[::-1] for knots in path.knots)
+    return Path(ends - times, poses, -twists, accelerations, points=ends - path.points[::-1])
 
 
 def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
@@ -476,8 +457,8 @@ def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
     rate, slope = rate[:, None], slope[:, None]
     after = begin + D * x, poses, rate * v, rate ** 2 * a + slope * v
     before = path.times < begin - 1e-3 * D
-    return _path_of(np.concatenate([knots[before], added])
-                    for knots, added in zip(_knots(path), after))
+    return Path(*(np.concatenate([knots[before], added])
+                  for knots, added in zip(path.knots, after)))
 
 
 def _brake(path: Path, limits: TargetLimits) -> Path:
@@ -489,7 +470,7 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
         BRAKE_SHARE * limits.acceleration)).max())
     # only the last part of the path changes
     kept = max(np.searchsorted(path.times, end - duration * LONGER ** BRAKE_PLANS) - 1, 0)
-    best = part = _path_of(knots[kept:] for knots in _knots(path))
+    best = part = Path(*(knots[kept:] for knots in path.knots))
     for _ in range(BRAKE_PLANS):
         if not 0.0 < duration < 2.0 * (end - path.times[0]):
             break
@@ -497,16 +478,5 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
         if excess(best, limits) <= 1.0:
             break
         duration *= LONGER
-    braked = _path_of(np.concatenate([before[:kept], after])
-                      for before, after in zip(_knots(path), _knots(best)))
-    braked.points = path.points
-    return braked
-
-
-def _knots(path: Path) -> tuple[Array, Array, Array, Array]:
-    return path.times, path.poses, path.twists, path.accelerations
-
-
-def _path_of(knots: Iterable[Array]) -> Path:
-    times, poses, twists, accelerations = knots
-    return Path(times, poses, twists, accelerations)
+    return Path(*(np.concatenate([before[:kept], after])
+                  for before, after in zip(path.knots, best.knots)), points=path.points)
