@@ -40,6 +40,7 @@ from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import Engine
 from osc_ros.loop.packing import packed, unpacked
+from set_points import target_at
 from supervised import torque_to_send
 from variants import first_quick, quick_if
 
@@ -330,7 +331,7 @@ def at(x, angle=0.0):
 
 def coasting():
     before = SetPointGenerator(at(0.0))
-    before.at(5.0, BOX)
+    target_at(before, 5.0, BOX)
     return SetPointGenerator.coasting(at(0.0), np.full(6, 0.2), 7.0, before)
 
 
@@ -342,7 +343,7 @@ def led(kind):
                    'twist': TwistGoal([0.0, 0.0, 0.5, 0.2, 0.1, 0.0], 5.5),
                    'path': Path([5.1, 5.6, 6.1], [at(0.1), at(0.2, 0.5), at(0.1)])}[kind], 5.0)
     for k in range(100):
-        guide.at(5.0 + PERIOD * k, BOX, np.zeros(6))
+        target_at(guide, 5.0 + PERIOD * k, BOX, np.zeros(6))
         guide.plan()
     return guide
 
@@ -355,7 +356,7 @@ def targets_of(guide, seed):
         lag = guide.target.twist * (10.0 if 200 < k < 300 else 0.0)
         if k == 500:
             guide.add(PoseGoal(at(-0.1, 0.3)), time + 0.1)
-        guide.at(time, BOX, lag)
+        target_at(guide, time, BOX, lag)
         guide.plan()
         found.append((guide.waits, guide.clamped, guide.records[1].slots.tobytes()))
     return found

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
@@ -252,6 +253,22 @@ STATE = Table(
          'relative to LARGEST_LOSS; 0 after its use'),
     *PHASE,
     room=(Slot('x', (3, 6), 'rad, m; and per s, s²', 'a displacement, see `pieces.add_offset`'),))
+
+_NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
+_NO_PIECES = np.zeros(36)  # of a plan that never had a path, or an offset
+
+
+def records_at(pose: NDArray[np.float64]) -> tuple[Any, Any]:
+    """Return records PLAN and STATE of a target at a pose (4, 4), before the first tick."""
+    plan, state = PLAN.new(), STATE.new()
+    plan.pose[:], state.pose[:], plan.bounds[:] = pose, pose, _NO_BOX
+    plan.begin = plan.event = plan.until = plan.wakes = np.inf
+    plan.posed = state.now = -np.inf
+    state.rate, state.override, state.calm = 1.0, 1.0, CALM
+    plan.times = plan.offset_times = np.array([0.0, 1.0])
+    plan.poses = plan.coefficients = plan.offset = _NO_PIECES
+    return plan, state
+
 
 plan_at, state_at = PLAN.at, STATE.at  # kernels take the functions
 PLAN_WORDS = len(PLAN.new().words)

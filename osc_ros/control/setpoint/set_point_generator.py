@@ -31,9 +31,8 @@ from osc_ros.control.setpoint.motion import (
     LENGTH,
     OVERRIDE,
     PATH,
-    PLAN,
     put_motion,
-    put_target,
+    records_at,
     SLOWEST_STOP,
     STATE,
     STOPPING,
@@ -55,9 +54,7 @@ STILL = 1e-6  # slower parts of a twist are zero, as those of a stick at rest [r
 FORWARD, LEADS_ON = 0.2, 0.7
 FORESIGHT = 1000.0  # ignore a face of the box that a twist would reach later than this [s]
 
-_NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
 _LIMITS = TargetLimits()  # of a target without others
-_NO_PIECES = np.zeros(36)  # of a plan that never had a path, or an offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +104,9 @@ def rehearse() -> None:
     poses[1, :2, :2] = [[0.8, -0.6], [0.6, 0.8]]
     path = path_within(path_through([0.0, 2.0, 4.0, 9.0], poses, limits), limits)
     guide.add(path, 0.0)
+    guide.keep_within(limits)
     for time in (0.0, 0.1, 0.2, 0.3):
-        guide.at(time, limits)
+        guide.records[1].now, guide.records[1].is_open = time, True
         guide.plan()
         guide.add(TwistGoal(np.full(6, 0.1), 9.0), 0.1)
     composed(guide.target, np.zeros((3, 6)))
@@ -130,8 +128,8 @@ class SetPointGenerator:
     # as the difference of target and motion, and decays to zero as fast as the limits allow, see
     # `joining_offset`.
     # Compiled code writes the target of a tick from the records of
-    # `osc_ros.control.setpoint.motion`; `at` does this for Python. `plan`, the slow part, changes
-    # the motion from the last target on. While states are answered, a `Draft` plans for a time a
+    # `osc_ros.control.setpoint.motion`. `plan`, the slow part, changes the motion from the last
+    # target on. While states are answered, a `Draft` plans for a time a
     # little ahead, and the first tick at or after it takes the plan over.
     # The time of a motion slows down while the arm cannot follow, see `TargetLimits.leash`, and
     # that of a path before an obstacle, see `motion.note_loss`. After a pause of the clock the
@@ -141,16 +139,9 @@ class SetPointGenerator:
     FASTEST = 1e100  # larger entries of a twist are reduced before its length is computed
 
     def __init__(self, pose: Array) -> None:
-        self.records = plan, state = PLAN.new(), STATE.new()
+        self.records, self.limits = records_at(pose), _LIMITS
         self._next: Draft | None = None  # has the plan that the next ticks take over
-        self._course = Course(STOP, PoseGoal(pose), None, ())
-        state.now, plan.posed, plan.until, plan.bounds[:] = -np.inf, -np.inf, np.inf, _NO_BOX
-        plan.wakes, plan.times = np.inf, np.array([0.0, 1.0])
-        plan.offset_times, plan.poses = plan.times, _NO_PIECES
-        plan.coefficients = plan.offset = _NO_PIECES
-        state.rate, state.override, state.calm, self.limits = 1.0, 1.0, CALM, _LIMITS
-        self._settle(PoseGoal(pose))  # until the first motion starts
-        state.pose[:] = pose
+        self._course = Course(STOP, PoseGoal(pose), None, ())  # until the first motion starts
 
     @classmethod
     def coasting(cls, pose: Array, twist: Array, rate: float, before: SetPointGenerator,
@@ -296,19 +287,6 @@ class SetPointGenerator:
         if isinstance(motion, PoseGoal):
             return self.limits.inside(motion.pose)
         return motion.poses[-1] if isinstance(motion, Path) else None
-
-    def at(self, time: float, limits: TargetLimits, error: Array | None = None,
-           speed: float = 1.0) -> Target:
-        """The target at a time on the clock of the motions [s], from the present plan."""
-        # Calls `plan` first if it was not called since the last target; a motion that starts now
-        # affects only the next target. `error` (6,): pose error at the last tick, base axes,
-        # [angular; linear] [rad, m], zero along axes without motion control; `speed`: speed
-        # override, 0 to 1.
-        self.keep_within(limits)
-        self.jump(time)
-        self.plan()
-        put_target(*self.records, AT_REST if error is None else error, time, speed)
-        return self.target
 
     def jump(self, time: float = -np.inf) -> None:
         """If the target may jump, begin the due motions before the tick at a time [s]."""

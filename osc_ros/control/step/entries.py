@@ -15,8 +15,8 @@ from osc_ros.control.data import D, LAW_D, LAW_M, M, RUN
 from osc_ros.control.limits.near_rows import CLEARANCE
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.contact import CONTACT
+from osc_ros.control.setpoint.motion import records_at
 from osc_ros.control.setpoint.posture import SET_POINT
-from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.step.law_record import CONTROLLER, LAW, UNCOMPENSATED, UNOBSERVED
 from osc_ros.control.step.stages import use_method
 from osc_ros.control.step.step import (
@@ -41,10 +41,10 @@ def entries() -> tuple[int, int]:
 def _law_example() -> Any:
     """Return a record LAW of a pendulum at rest; running its kernels compiles them."""
     x = np.ones(1)
-    law, at_rest = LAW.new(), SetPointGenerator(np.eye(4))
+    law, at_rest = LAW.new(), records_at(np.eye(4))
     use_method(law, Sweep(pendulum()))
     law.m, law.d, law.run = (one.new(n=1, k=1, m=1) for one in (LAW_M, LAW_D, RUN))
-    law.m.target_records[:], law.m.turns_with[:] = [one.address for one in at_rest.records], -1
+    law.m.target_records[:], law.m.turns_with[:] = [one.address for one in at_rest], -1
     law.d.level_frame[:] = 1.0
     law.model, law.clearance, law.posture = (
         CommandModel(pendulum()).record, CLEARANCE.new(), SET_POINT.new(n=1))
@@ -55,7 +55,7 @@ def _law_example() -> Any:
     law_torque(law)
     law.law_torque = entry_of(law_torque)
     torque_for(law, 0.0, x, x, x.copy())
-    law.kept['targets'] = at_rest  # its records must exist as long as the record
+    law.kept['targets'] = at_rest  # they must exist as long as the record
     return law
 
 

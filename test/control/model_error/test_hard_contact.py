@@ -13,6 +13,7 @@ from osc_ros import Law, Settings
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, TwistGoal
 from osc_ros.control.settings import Observation
 from osc_ros.control.tasks.task import TargetLimits
+from set_points import target_at
 from variants import first_quick
 from wall import Collision, home, PERIOD, robot_of, ROOM
 
@@ -61,11 +62,11 @@ def test_after_a_reaction_the_target_starts_at_the_arm_and_keeps_its_limits():
     limits, pose, there = TargetLimits(speed=[2.5, 0.05]), np.eye(4), np.eye(4)
     guide = SetPointGenerator(pose)
     there[0, 3] = 0.1
-    guide.at(0.0, limits)
+    target_at(guide, 0.0, limits)
     guide.rejoin(there)
     places, times = [], np.arange(1, 1500) * PERIOD
     for time in times:
-        places.append(guide.at(time, limits).pose[0, 3])
+        places.append(target_at(guide, time, limits).pose[0, 3])
         guide.plan()
     assert places[0] == 0.1
     assert np.abs(np.diff(places)).max() <= 0.0501 * PERIOD

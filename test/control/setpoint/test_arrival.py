@@ -13,6 +13,7 @@ from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.look_at import LookAt
 from osc_ros.control.tasks.task import Gains, TargetLimits, Task
+from set_points import target_at
 
 TOLERANCE = Tolerance(rotation=0.01, translation=0.002, settle_time=0.1)
 NEAR, FAR = np.full(6, 5e-4), np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.1])
@@ -75,7 +76,7 @@ def test_goal_of_a_guide_is_the_end_of_the_newest_motion():
     guide.add(Path([20.0, 21.0], [there, np.eye(4)]), 20.0)
     np.testing.assert_array_equal(guide.goal, np.eye(4))
     for time in np.arange(0.0, 25.0, 0.01):
-        guide.at(time, limits)
+        target_at(guide, time, limits)
         guide.plan()
     np.testing.assert_allclose(guide.goal, np.eye(4), atol=1e-9)  # a path that has ended
     guide.add(PoseGoal(beyond), 25.0)

@@ -12,6 +12,7 @@ from osc_ros.control.setpoint.streams import Following, MISSING, Stream
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal, slowed_to_rest
 from osc_ros.control.tasks.task import SLOWEST, Target, TargetLimits
 from osc_ros.errors import InputError
+from set_points import target_at
 
 LIMITS = TargetLimits()
 PERIOD = 0.002
@@ -44,7 +45,7 @@ class Run:
         targets = []
         for time in self.times.tolist():
             each(time, guide)
-            targets.append(guide.at(time, LIMITS))
+            targets.append(target_at(guide, time, LIMITS))
             guide.plan()
         self.poses = np.array([target.pose for target in targets])
         self.twists = np.array([target.twist for target in targets])
@@ -157,7 +158,7 @@ def test_slowest_limits_of_a_target_have_a_motion_and_slower_ones_are_refused(se
             T = np.eye(4)
             T[:3, 3] = rng.uniform(-0.5, 0.5, 3)
             guide.add(PoseGoal(T), -np.inf)
-        guide.at(k * PERIOD, limits)
+        target_at(guide, k * PERIOD, limits)
     for name, least in zip(('speed', 'acceleration', 'jerk'), SLOWEST):
         with pytest.raises(InputError, match=rf'target\.{name}.*must be .*at least {least:g}'):
             TargetLimits(**{name: (1.0, 0.9 * least)})

@@ -16,6 +16,7 @@ from osc_ros.control.setpoint.motion import SLOWEST_STOP
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, STOP, TwistGoal
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.task import Target, TargetLimits
+from set_points import target_at
 from shipped import ends, urdf
 
 PERIOD = 0.002  # [s]
@@ -39,7 +40,7 @@ class Guide:
         """Run for a time [s] with a speed override, 0 to 1, or a function of the time."""
         for _ in range(round(duration / PERIOD)):
             now = speed(self.time) if callable(speed) else speed
-            target = self.guide.at(self.time, LIMITS, speed=now)
+            target = target_at(self.guide, self.time, LIMITS, speed=now)
             self.rows.append((self.time, *target.pose[:2, 3], *target.twist[3:5],
                               *target.acceleration[3:5]))
             self.time += PERIOD

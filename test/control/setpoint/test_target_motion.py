@@ -27,6 +27,7 @@ from osc_ros.control.setpoint.trajectory import (
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.errors import InputError
+from set_points import target_at
 from tolerances import (
     GUIDE_LIMIT,
     GUIDE_LIMIT_MOVING,
@@ -67,7 +68,7 @@ class Led:
             self.time += DT
             lag = None if error is None else error(self.guide.target)
             self.times.append(self.time)
-            self.seen.append(self.guide.at(self.time, self.limits, lag))
+            self.seen.append(target_at(self.guide, self.time, self.limits, lag))
         return self
 
     def follow(self, motion):
