@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from osc_ros.collision.obstacles import Obstacles
 from osc_ros.compile.compiled import on_demand, plain
-from osc_ros.control.data import LAW_D, LAW_M
+from osc_ros.control.data import LAW_D, LAW_M, RUN
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
 from osc_ros.control.limits.clearance import KeepingClear
 from osc_ros.control.limits.limits import payload_ratio
@@ -22,11 +22,12 @@ from osc_ros.control.model_error.disturbance import Compensation, Disturbance, y
 from osc_ros.control.model_error.friction import least_inertia
 from osc_ros.control.model_error.observer import MomentumObserver
 from osc_ros.control.setpoint.level import Level
+from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import CALM, posture_acceleration
 from osc_ros.control.setpoint.set_point_generator import Draft
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.step.entries import entries
-from osc_ros.control.step.evaluate import evaluate_setup, put_gravity
+from osc_ros.control.step.evaluate import put_axes, put_gravity
 from osc_ros.control.step.law_record import LAW, UNCOMPENSATED, UNOBSERVED
 from osc_ros.control.step.limit import count_fading, Limiter
 from osc_ros.control.step.reference import feedback_rates, put_at_rest
@@ -351,9 +352,9 @@ class CompiledLaw:
                 if not level.task.link:
                     level.carry(np.linalg.inv(old[1]) @ new[1])
 
-    def set_gravity(self) -> None:
-        """Write the gravity in force to all models of the setup."""
-        plain(put_gravity)(self.record)
+    def set_gravity(self, gravity: Array) -> None:
+        """Write gravity (3,) [m/s²] to all models of the setup."""
+        plain(put_gravity)(self.record, gravity)
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
@@ -378,7 +379,8 @@ class CompiledLaw:
         # state [s]. Return COMPUTED, or REFUSED: the state, or the motion of the links, is not
         # finite.
         self.d.time, self.d.q[:], self.d.qd[:] = time, q, qd
-        evaluate_setup(self.record)
+        put_targets(self.m, self.d, 1.0)
+        put_axes(self.m, self.d)
         return int(setup_torque(self.record))
 
     @property
@@ -396,7 +398,7 @@ class CompiledLaw:
     def rehearse(self, q: Array) -> None:
         """Run the steps of a tick once, to compile their kernels."""
         rest, own, kept = self._rest, self.record.run, self.m.compensates_friction
-        self.record.run = own.copy()
+        self.record.run = RUN.new(n=self.robot.n)
         self.space.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
         count_fading(self.d, False)
         if not self.has_kernel:  # to compile the functions for friction, too

@@ -566,7 +566,7 @@ class Law:
         self._deferred = []
         setup = self._setup
         self._drop_replaced()
-        setup.set_gravity()
+        setup.set_gravity(self._run.gravity)
         self._is_placed = True
         self._run.ticks, self._run.tick_q[0] = 0, here
         hold_joints(self._posture, here)
@@ -716,7 +716,7 @@ class Law:
             generator.course = Course(*one)
         for setup, motion in zip(self._setups(), of_joints, strict=True):
             refer_to(setup.record.posture, motion)
-            setup.set_gravity()
+            setup.set_gravity(self._run.gravity)
 
     def end_blend(self) -> bool:
         """End a change of settings if the old ones have the weight 0; return whether it is so."""
@@ -774,7 +774,7 @@ class Law:
         if before.settings.friction is not None:
             following.d.take(before.d, ('reference_qd', 'reference_qdd', 'reference_tau',
                                         'reference_time', 'longest_tick'))
-        following.set_gravity()
+        following.set_gravity(self._run.gravity)
         self._hand_over(following, q)
         if self._period_for_gains > following.m.longest_period:
             following.limit_gains(self._period_for_gains)

@@ -70,9 +70,8 @@ def note_period(run, time):
 
 
 @inlined
-def put_gravity(law):
-    """Write the gravity in force to all models of a law."""
-    gravity = law.run.gravity
+def put_gravity(law, gravity):
+    """Write gravity (3,) to all models of a law."""
     for i in range(3):
         law.gravity[i] = law.model.gravity[i] = law.model.driver_gravity[i] = gravity[i]
         law.bare.gravity[i] = law.bare.driver_gravity[i] = gravity[i]
@@ -99,35 +98,31 @@ def put_axes(m, d):
                           m.frame_places[i], d.q, view(d.task_axes[i], 0, (3, 3)))
 
 
-@kernel
-def evaluate_setup(law):
-    """Write targets of the tasks, their axes and gravity for one robot and settings."""
-    put_targets(law.m, law.d, law.run.speed_override)
-    put_axes(law.m, law.d)
-    put_gravity(law)
-
-
 @stage
 def evaluate(law):
     """Update period, targets, set-points, gravity and blend weight, before the torques."""
     # Return whether Python must reduce gains for the period of the states.
-    run, time, q = law.run, law.d.time, law.d.q
+    m, d, run, time, q = law.m, law.d, law.run, law.d.time, law.d.q
     counts_unexplained = run.delay <= COUNTED_DELAY
     period = note_period(run, time)
     is_slow = _is_slow(law, counts_unexplained, period)
+    put_targets(m, d, run.speed_override)
+    put_axes(m, d)
     dt = time - run.tick_time
     advance_posture(law.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
     away = sub(vector_at(run.wanted_gravity, 0), vector_at(run.gravity, 0))
     far, step = np.sqrt(dot(away, away)), GRAVITY_RATE * max(dt, 0.0)
     is_there = far <= step or dt > PAUSE
     move_towards(run.gravity, run.wanted_gravity, 1.0 if is_there else step / far)
-    evaluate_setup(law)
+    put_gravity(law, run.gravity)
     if law.replaces:
         old = law.other
         blend.begin_tick(law)
         is_slow = _is_slow(old, counts_unexplained, period) or is_slow
+        put_targets(old.m, old.d, run.speed_override)
+        put_axes(old.m, old.d)
         if old.posture.address != law.posture.address:
             advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0, run.speed_override)
-        evaluate_setup(old)
+        put_gravity(old, run.gravity)
         blend.count_weight(law, blend.advance(run, time))
     return is_slow
