@@ -293,8 +293,8 @@ def _put_coast(plan, twist, start, rate):
                 plan.piece[0, 3 * part + i, k] = way * STOPPING[k]
 
 
-@kernel
-def put_motion(plan, now, state):
+@inlined
+def _put_motion(plan, now, state):
     """Write motion ⊕ offset at a time on the motion's clock [s], as at full speed, to a STATE."""
     # Paths and offsets that end in motion are extrapolated until Python plans, see `_is_overdue`;
     # a path that begins in motion also backwards, because its plan may be used a tick early.
@@ -524,7 +524,7 @@ def put_target(plan, state, lag, time, speed):
     is_tick = 0.0 < step <= _longest_step(state)
     if _went_back(plan, state, lag, time, speed):
         state.went_back = state.is_open = True
-    put_motion(plan, time - state.late, state)
+    _put_motion(plan, time - state.late, state)
     assign(state.course, twist)
     if is_tick and state.reason == LAG:
         keep_jerk(plan, state, last, step)
@@ -590,6 +590,12 @@ def any_waits(m):
     for i in range(len(guides)):
         found = found or waits(state_at(guides[i, 1]))
     return found
+
+
+@kernel
+def put_motion(plan, now, state):
+    """Write motion ⊕ offset to a STATE, see `_put_motion`."""
+    _put_motion(plan, now, state)
 
 
 @kernel
