@@ -457,8 +457,9 @@ def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
     rate, slope = rate[:, None], slope[:, None]
     after = begin + D * x, poses, rate * v, rate ** 2 * a + slope * v
     before = path.times < begin - 1e-3 * D
-    return Path(*(np.concatenate([knots[before], added])
-                  for knots, added in zip(path.knots, after)))
+    times, poses, twists, accelerations = (
+        np.concatenate([knots[before], added]) for knots, added in zip(path.knots, after))
+    return Path(times, poses, twists, accelerations)
 
 
 def _brake(path: Path, limits: TargetLimits) -> Path:
@@ -470,7 +471,8 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
         BRAKE_SHARE * limits.acceleration)).max())
     # only the last part of the path changes
     kept = max(np.searchsorted(path.times, end - duration * LONGER ** BRAKE_PLANS) - 1, 0)
-    best = part = Path(*(knots[kept:] for knots in path.knots))
+    best = part = Path(path.times[kept:], path.poses[kept:], path.twists[kept:],
+                       path.accelerations[kept:])
     for _ in range(BRAKE_PLANS):
         if not 0.0 < duration < 2.0 * (end - path.times[0]):
             break
@@ -478,5 +480,6 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
         if excess(best, limits) <= 1.0:
             break
         duration *= LONGER
-    return Path(*(np.concatenate([before[:kept], after])
-                  for before, after in zip(path.knots, best.knots)), points=path.points)
+    times, poses, twists, accelerations = (
+        np.concatenate([before[:kept], after]) for before, after in zip(path.knots, best.knots))
+    return Path(times, poses, twists, accelerations, points=path.points)
