@@ -336,8 +336,8 @@ class CompiledLaw:
         return float(min(shares))
 
     def drafts(self, period: float, margin: float) -> list[Draft]:
-        """Reduce the gains if the states' period [s] is too long; return plans to make."""
-        # They are for a time `margin` [s] after the last tick.
+        """Reduce the gains if the states' period [s] is too long; return motions to plan."""
+        # The plans are for a time `margin` [s] after the last tick.
         if max(period, self.d.gain_period) > self.m.longest_period:
             self.limit_gains(period)
         return [one for level in self.levels if (one := level.generator.draft(margin)) is not None]

@@ -112,7 +112,7 @@ TOO_FAST = 2.0  # a speed of more times the limit is likely in another unit
 TOO_SHORT = 'the motion takes at least'  # an error of `follow_joints`
 LONGEST = 1e6  # longest accepted duration of a motion of the joints [s]
 LOADING = 0.5  # least time for a change of the payload [s/kg]
-LASTING = 0.01  # longest time for which a change that waits counts as started [s]
+HALVES_APART = 0.01  # longest time between the two halves of a change; else it starts anew [s]
 SETTLING = 1.0  # time after a blend in which bounds still change the torques slowly [s]
 
 
@@ -260,7 +260,8 @@ class Law:
         self._waiting: CompiledLaw | None = None  # accepted during a blend, not yet in force
         # commands that wait with it: kind, task, start, name of the method, arguments
         self._deferred: list[tuple[str, str | None, float, str, tuple[Any, ...]]] = []
-        self._started: tuple[CompiledLaw | None, float] = None, -math.inf  # and the time [s]
+        # whose motions have begun, but whose torques are not used yet; stamp of that tick [s]
+        self._started: tuple[CompiledLaw | None, float] = None, -math.inf
         setup.start(q)
         self._run = RUN.new(n=robot.n)
         self._replaced: CompiledLaw | None = None  # while a change of settings is in progress
@@ -800,7 +801,7 @@ class Law:
     def _use(self, following: CompiledLaw, commands: bool) -> None:
         """Blend to a `CompiledLaw`; at once, if no torque of the law was sent to the arm."""
         last, (one, since) = self._tick(), self._started
-        if one is not following or last is None or not 0.0 <= last[0] - since <= LASTING:
+        if one is not following or last is None or not 0.0 <= last[0] - since <= HALVES_APART:
             self._start(following)
         self._started = None, -math.inf
         if last is None or not commands:
@@ -935,9 +936,10 @@ class Law:
             raise errors[0]
 
     def drafts(self, margin: float = 0.0) -> tuple[list[Draft], list[InputError]]:
-        """Do the rest of `plan` after `advance_change`, but return the plans of motions unmade."""
-        # They are for a time `margin` [s] after the last tick. First it does the commands that had
-        # to wait for a change, if that has begun; it returns their errors.
+        """Do the rest of `plan` after `advance_change`; return motions to plan, and errors."""
+        # The caller makes and puts the plans, which are for a time `margin` [s] after the last
+        # tick. First this executes the commands that have waited for a change, if that has begun;
+        # the errors are those of the commands.
         errors: list[InputError] = []
         if not self.waits:
             commands, self._deferred = self._deferred, []

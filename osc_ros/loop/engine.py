@@ -62,7 +62,7 @@ Array = NDArray[np.float64]
 R = TypeVar('R')
 # Cause: no update of the obstacles; the time-out starts at each `requests.set_obstacles`.
 STALE_OBSTACLES = 'stale_obstacles'
-ATTEMPTS = 3  # after so many plans that come too late, no state is answered during planning
+ATTEMPTS = 3  # after this number of plans that were too late, states wait for the next plan
 # of a change of settings that came before the last one had ended
 WAITS_TEXT = 'a change of settings waits for the end of the one before'
 TABLES = [one.digest for one in (M, D, LAW_M, LAW_D, RUN, OBSERVER, COMPENSATION, contact.CONTACT,
@@ -327,8 +327,8 @@ class Engine(Cycle):
     def begin_plans(self, margin: float) -> list[Draft] | None:
         """Do a part of `plan`; return plans to make before `put_plans`, or None: call it again."""
         # They are for a time `margin` [s] after the last state. Between the parts, and while the
-        # plans are made, states may be answered, and other calls made. After ATTEMPTS plans that
-        # came too late, it plans at once.
+        # plans are made, states may be answered, and other calls made. If the last ATTEMPTS plans
+        # were too late, this call makes the plans itself: states wait for it.
         self.drafts = []
         if self._go_on(self.law.advance_change):
             return None
@@ -338,7 +338,7 @@ class Engine(Cycle):
         else:
             self.drafts, errors = self._go_on(lambda: self.law.drafts(margin)) or ([], [])
             for error in errors:
-                self._post('dropped', f'target dropped: {error}')
+                self._post_refused(error)
         return self.drafts
 
     @journaled
@@ -372,10 +372,13 @@ class Engine(Cycle):
         try:
             return what()
         except OscError as error:
-            self._post('dropped', f'target dropped: {error}')
+            self._post_refused(error)
         except Exception as error:  # of any kind: the commands must not stop
             self.fail(f'{type(error).__name__}: {error}')
         return None
+
+    def _post_refused(self, error: OscError) -> None:
+        self._post('dropped', f'target dropped: {error}')
 
     def renew_target_timeout(self) -> None:
         """Let the time-out of targets begin at the end of the motions in progress, if any."""

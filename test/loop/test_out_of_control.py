@@ -132,10 +132,8 @@ def test_arm_that_a_hand_pushes_beyond_its_speeds_is_not_given_up(name, force, s
         arm.force = np.zeros(3)
         arm.run(2.0)
         fastest.append(max(arm.speeds))
-        count = 0
-        while arm.speeds[-1] > SLOW and count < 5:  # the posture returns, also when the tip rests
-            arm.run(1.0)
-            count += 1
+        for _ in range(5):  # the posture returns, also when the tip rests
+            arm.run(1.0 if arm.speeds[-1] > SLOW else 0.0)
         assert arm.engine.mode == ACTIVE and arm.speeds[-1] < SLOW
     assert max(fastest) > 1.2  # else this shows nothing
 

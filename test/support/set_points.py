@@ -10,11 +10,10 @@ from osc_ros.control.setpoint.motion import put_target
 
 def target_at(guide, time, limits, lag=None, speed=1.0):
     """
-    Return the target at a time [s], from the present plan.
+    Plan the motions of a generator that are due; return its target at a time [s].
 
-    Call `plan` first if it was not called since the last target; a motion that starts now affects
-    only the next target. `lag` (6,): pose error at the last tick, base axes [rad, m]; `speed`:
-    speed override, 0 to 1.
+    A motion that starts at this time affects only the next target. `lag` (6,): pose error at the
+    last tick, base axes [rad, m]; `speed`: speed override, 0 to 1.
 
     """
     guide.keep_within(limits)

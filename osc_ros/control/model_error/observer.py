@@ -87,7 +87,8 @@ OBSERVER = Table(
     Slot('memory', (), 's', 'time constant of velocities that are estimates from coarse '
          'positions; otherwise 0'),
     Slot('velocity_error', ('n',), 'rad/s, m/s', 'error of these velocities; otherwise 0'),
-    Slot('lagging_qdd', ('n',), 'rad/s², m/s²', 'commanded acceleration, with the lag `memory`'),
+    Slot('lagging_qdd', ('n',), 'rad/s², m/s²', 'commanded acceleration, low-pass filtered with '
+         'the time constant `memory`'),
     Slot('noise', ('n',), 'N·m, N', 'largest effect of `velocity_error` on `torque`'),
     Slot('wrench', (6,), 'N·m, N', 'wrench on the link, base axes, [moment; force]'),
     Slot('residual', ('n',), 'N·m, N', 'torques that the wrench does not explain'),
@@ -206,9 +207,10 @@ def observe(o, time, q, qd, tau, effort, driver):
 
 
 @inlined
-def put_velocity_errors(o, errors, commanded, dt):
-    """Write the errors of such velocities: `errors` (n,), and their lag behind commands."""
-    # `commanded` (n,): accelerations of the last torques; `dt`: time since the last state [s]
+def put_errors_with_lag(o, errors, commanded, dt):
+    """Write `velocity_error`: the sum of `errors` (n,) and of what the lag `memory` causes."""
+    # Such a velocity lags behind a change of the acceleration. `commanded` (n,): accelerations by
+    # the last torques; `dt`: time since the last state [s].
     keeps = np.exp(-dt / o.memory) if o.memory > 0.0 else 0.0
     for i in range(o.n):
         away = commanded[i] - o.lagging_qdd[i]

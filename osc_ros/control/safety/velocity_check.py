@@ -730,7 +730,7 @@ def bound_velocities(m, d, q, qd):
         elif moves and not _is_usable(d, i):
             qd[i] = speed
         elif moves and off != 0.0:
-            # an impact leaves a small difference, but the estimate is late after it
+            # after an impact `off` is small, but the estimate is late: keep the measured velocity
             most = max(STRICT * left + error, np.abs(differs) - MISFITS * np.abs(off))
             qd[i], watches = min(max(qd[i], speed - most), speed + most), True
         if not moves:

@@ -38,8 +38,8 @@ MORE = 1.0 + 1e-9
 
 def motion_to_goal(start: Array, goal: Array, bounds: Array, duration: float = 0.0) -> Pieces:
     """Return the motion to a goal (n,) at rest on which all joints arrive together (Ruckig)."""
-    # `start` (3, n): position, velocity, acceleration; `bounds` (3, n): largest speed,
-    # acceleration, jerk; `duration`: the least [s]. InputError if no motion is found.
+    # `start` (3, n): position, velocity and acceleration. `bounds` (3, n): limits of the speed,
+    # acceleration and jerk. `duration`: least duration [s]. InputError if no motion is found.
     speed, acceleration, jerk = bounds
     # a joint with this acceleration was, or will be, faster by a² / 2 jerk
     acceleration = np.maximum(acceleration, MORE * np.abs(start[2]))
@@ -71,7 +71,7 @@ def stopping_motion(start: Array, bounds: Array) -> Pieces:
 @kernel
 def _put_stop(start, free, bounds, parts, times, coefficients):
     """Write the cubics of a stop; return the number of times."""
-    # `parts` (n, 2, 9): zeros; `free` (n,): NaN, for `put_cubics`
+    # For the arguments see `put_cubics`: `free` (n,) is its goal, NaN; `parts` are zeros.
     # The acceleration rises to a peak against the speed, stays there, and falls to zero.
     total = 0.0
     for i in range(len(parts)):

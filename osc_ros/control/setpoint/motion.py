@@ -219,9 +219,10 @@ PLAN = Table(
     Slot('wakes', (), 's', 'stamp from which `SetPointGenerator.plan` has work after a '
          'tick: the start of the next scheduled motion; '
          '-infinite if the target goes on from another pose; infinite: none'),
-    Slot('clamped', (), '', 'whether the motion was changed to keep the box or, for a twist, the '
-         'speed limit', bool),
-    Slot('rejoins', (), '', 'whether the motion is begun again, from another pose', bool),
+    Slot('clamped', (), '', 'whether the motion differs from the commanded one, because of the '
+         'workspace box or, for a twist, of the speed limit', bool),
+    Slot('rejoins', (), '', 'whether the next plan begins the same motion again, from another '
+         'pose', bool),
     Slot('posed', (), 's', 'time of the last command of a pose, on the clock of the motion'),
     Slot('leash', (2,), 'rad, m', 'largest lags of the arm before the motion waits for it'),
     Slot('acceleration', (2,), 'rad/s², m/s²', 'limit of the acceleration of the target'),

@@ -212,7 +212,7 @@ def neighbours(first: int, last: int, m: int) -> tuple[slice, slice]:
 
 @kernel
 def put_cubics(parts, start, goal, total, times, coefficients):
-    """Write a plan of Ruckig: times, and coefficients of cubics; return the number of times."""
+    """Write a motion of constant jerks as cubics: times, coefficients; return how many times."""
     # `parts` (d, 2, 9): durations and jerks; `start` (3, d): state; `goal` (d,): last position,
     # NaN if free; `total`: duration [s]. A piece ends where the jerk of any coordinate changes.
     m = 0

@@ -129,8 +129,8 @@ class SetPointGenerator:
     # `joining_offset`.
     # Compiled code writes the target of a tick from the records of
     # `osc_ros.control.setpoint.motion`. `plan`, the slow part, changes the motion from the last
-    # target on. While states are answered, a `Draft` plans for a time a
-    # little ahead, and the first tick at or after it takes the plan over.
+    # target on. To plan while states are answered, a `Draft` plans for a time a little ahead, and
+    # the first tick at or after this time takes the plan over.
     # The time of a motion slows down while the arm cannot follow, see `TargetLimits.leash`, and
     # that of a path before an obstacle, see `motion.note_loss`. After a pause of the clock the
     # target resumes where it was; if the clock goes back, it stops and all scheduled motions are
@@ -228,11 +228,11 @@ class SetPointGenerator:
 
     @property
     def clamped(self) -> bool:
-        """Whether the motion was changed to keep the box or, for a twist, the speed limit."""
+        """Whether the workspace box, or the speed limit of a twist, has changed the motion."""
         return bool(self.records[0].clamped)
 
     def _schedule(self, pending: Iterable[tuple[float, Motion]]) -> None:
-        """Set the motions that begin later, and the time at which `plan` must be called."""
+        """Replace the list of motions that begin later; update when `plan` must be called."""
         self._course, plan = self.course._replace(pending=tuple(pending)), self.records[0]
         first = self._course.pending[0][0] if self._course.pending else np.inf
         plan.wakes = -np.inf if plan.rejoins else first
@@ -355,7 +355,7 @@ class SetPointGenerator:
         return scheduled[-1].at(time)
 
     def draft(self, margin: float) -> Draft | None:
-        """Return a plan to make for a time `margin` [s] after the last tick; None: not needed."""
+        """Return a `Draft` for a time `margin` [s] after the last tick; None if none is needed."""
         return Draft(self, margin) if self.records[1].is_open else None
 
     # changes of the motion
@@ -544,8 +544,8 @@ class Draft:
     """The next plan of a generator, for a time ahead; it is made while the target goes on."""
 
     # Only `make` is slow: it computes on a copy, in any thread. Whether the plan is used depends
-    # only on what `put` and the ticks find, so a replay repeats it. Without a margin, `make` plans
-    # in place.
+    # only on the state of the target in `put` and in the ticks, so a replay decides the same. If
+    # the margin is 0, `make` changes the plan in force itself, without a copy.
 
     def __init__(self, of: SetPointGenerator, margin: float) -> None:
         # margin: from the last tick to the time for which the motions are planned [s]
@@ -584,7 +584,7 @@ class Draft:
         return True
 
     def _refer(self) -> bool:
-        """Let the present plan refer to the next one, if it is as it was."""
+        """Let the plan in force refer to the next one; False if it has changed since the copy."""
         of, made = self.of, self.generator
         (plan, state), (after, begins) = of.records, made.records
         self._before.wakes = plan.wakes  # further motions may have been scheduled
@@ -599,7 +599,7 @@ class Draft:
         return True
 
     def schedule(self, pending: Iterable[tuple[float, Motion]]) -> None:
-        """Schedule these motions after the plan, apart from those that it has begun."""
+        """Replace the list of motions that begin after this plan; without those in the plan."""
         self.generator._schedule(one for one in pending if one not in self._begun)
 
 

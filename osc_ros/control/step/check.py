@@ -10,7 +10,7 @@ import numpy as np
 from osc_ros.compile.compiled import inlined, stage
 from osc_ros.control.model_error.command_model import put_driver
 from osc_ros.control.model_error.contact import NOT_TOUCHED, touched
-from osc_ros.control.model_error.observer import observe, put_noise, put_velocity_errors
+from osc_ros.control.model_error.observer import observe, put_errors_with_lag, put_noise
 from osc_ros.control.safety.causes import replaces_law, REPORT, report_fault
 from osc_ros.control.safety.safety import accept, COMPUTED, REJECTED, STOPPED, update
 from osc_ros.dynamics.algebra.spatial import assign
@@ -27,7 +27,7 @@ def estimate(controller, driver):
     was_smoothed, o.memory, dt = o.memory > 0.0, d.velocity_memory, max(d.time - o.time, 0.0)
     observe(o, d.time, d.q, d.qd, d.sent_before, d.sample_effort, driver)
     if was_smoothed or o.memory > 0.0:
-        put_velocity_errors(o, d.velocity_error, law.d.commanded[0], dt)
+        put_errors_with_lag(o, d.velocity_error, law.d.commanded[0], dt)
         put_noise(o, d.q)
     found, contact = touched(controller.contact, o), controller.contact
     learns = contact.learns and d.time < contact.until and d.reaction <= REPORT

@@ -182,7 +182,7 @@ class ControllerLink:
                                    if len(message.effort) == len(message.name) else None)
 
     def _newest(self, topic: int) -> bytes | None:
-        """Return the newest message on a topic since the last call; None if none has come."""
+        """Take all messages that have come on a topic; return the newest, or None without one."""
         data = newest = None if self._inbox is None else self._inbox.take(topic)
         while self._inbox is not None and data is not None:
             newest, data = data, self._inbox.take(topic)
